@@ -442,7 +442,7 @@ void pawl__cohort_settle(struct claim *claim, int outcome, const struct pawl_err
         lose(claim, outcome == NEWS_BROKEN, why);
         break;
     case NEWS_WANTED: /* in use, it leaves at its last release, or at its bounds */
-        pawl__handoff_hurry(claim);
+        pawl__handoff_wake_first(claim);
         if (claim->state != CLAIM_KEPT)
             break;
         pawl__keep_learn(claim);

@@ -410,7 +410,7 @@ bool pawl__handoff_may_join(struct claim *claim);
 /* Nobody holds it: give it to its next waiter, or leave it open for him, if it has one and is within its bounds. */
 bool pawl__handoff_next(struct claim *claim);
 /* Another process wants it: if it is open nobody in this one is to sleep while it lies there. */
-void pawl__handoff_hurry(struct claim *claim);
+void pawl__handoff_wake_first(struct claim *claim);
 /* The claim's first waiter is awake, and the claim is in use: how long does it sleep at most? */
 int64_t pawl__handoff_sleep(const struct pawl *client, struct waiter *waiter, int64_t now, int64_t until);
 

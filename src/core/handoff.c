@@ -57,7 +57,7 @@ static void open_for(struct claim *claim, struct waiter *first) {
         pawl__waiter_wake(claim->cohort, first);
 }
 
-void pawl__handoff_hurry(struct claim *claim) {
+void pawl__handoff_wake_first(struct claim *claim) {
     if (claim->state == CLAIM_OPEN)
         pawl__waiter_wake(claim->cohort, TAILQ_FIRST(&claim->waiters));
 }

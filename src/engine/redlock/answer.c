@@ -423,7 +423,7 @@ static void take_greeting(const struct link *link, const struct request *request
     pawl__server_check(link->server);
 }
 
-void pawl__redlock_hear(struct redlock *redlock) {
+void pawl__redlock_events_take(struct redlock *redlock) {
     struct wire_event event;
 
     while (pawl__wire_next(&redlock->wire, &event)) {

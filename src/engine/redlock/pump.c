@@ -91,20 +91,20 @@ static void tick(struct redlock *redlock, int64_t now) {
     for (unsigned i = 0; i < redlock->count; i++) {
         for (int j = 0; (link = pawl__server_link(&redlock->voters[i]->server, j)); j++)
             pawl__link_tick(link, now);
-        pawl__redlock_hear(redlock);
+        pawl__redlock_events_take(redlock);
         pawl__voter_renew(redlock, redlock->voters[i]);
     }
     pawl__kit_timers_take(&redlock->retries, now, &due);
     TAILQ_FOREACH(timer, &due, due) {
         pawl__vote_send(redlock, (struct vote *)((char *)timer - offsetof(struct vote, timer)));
     }
-    pawl__redlock_hear(redlock);
+    pawl__redlock_events_take(redlock);
 }
 
 /* What is due, and then what came of it. Returns when the next bid is: it may have been set by what was heard last. */
 static int64_t tend(struct redlock *redlock, int64_t now) {
     pawl__bids_tick(redlock, now);
-    pawl__redlock_hear(redlock);
+    pawl__redlock_events_take(redlock);
     return pawl__kit_timers_next(&redlock->wire.kit.timers);
 }
 
@@ -156,7 +156,7 @@ void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers)
     for (nfds_t i = AT_LINKS; i < watch.count; i++)
         if (watch.fds[i].revents && watch.links[i]->fd == watch.fds[i].fd && watch.fds[i].fd >= 0) {
             pawl__link_progress(watch.links[i]);
-            pawl__redlock_hear(redlock);
+            pawl__redlock_events_take(redlock);
         }
     tick(redlock, pawl__boottime());
 }
@@ -223,7 +223,7 @@ static void read_votes(struct kit *kit, struct kit_reader *reader, struct kit_cl
         if (fds[1 + i].revents && link->fd == fds[1 + i].fd && link->state == LINK_UP)
             pawl__link_read(link);
     }
-    pawl__redlock_hear(redlock);
+    pawl__redlock_events_take(redlock);
 }
 
 static void wake_reader(struct kit *kit, struct kit_reader *reader) {
@@ -237,7 +237,7 @@ static void left(struct kit *kit, struct kit_reader *reader) {
 }
 
 static void unlocking(struct kit *kit) {
-    pawl__redlock_hear(redlock_of(kit->engine));
+    pawl__redlock_events_take(redlock_of(kit->engine));
 }
 
 const struct kit_ops pawl__redlock_kit = {.unlocking = unlocking, .read = read_votes, .wake_reader = wake_reader, .left = left};

@@ -348,7 +348,7 @@ extern const struct pawl__script pawl__redlock_scripts[SCRIPT_COUNT];
 
 /* answer.c */
 /* Work on what connections have to say; before the mutex is let go. */
-void pawl__redlock_hear(struct redlock *redlock);
+void pawl__redlock_events_take(struct redlock *redlock);
 
 /* pump.c: the threads that wait. */
 extern const struct kit_ops pawl__redlock_kit;

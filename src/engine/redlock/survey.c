@@ -147,7 +147,7 @@ static bool await(struct redlock *redlock, const struct redlock_call *call, int6
         if (reads) {
             kit->ops->read(kit, &redlock->reader, NULL, deadline);
         } else {
-            pawl__redlock_hear(redlock);
+            pawl__redlock_events_take(redlock);
             pawl__wait_until(&redlock->called, &kit->mutex, deadline);
         }
     }

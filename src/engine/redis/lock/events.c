@@ -44,7 +44,7 @@ static void changed(struct home *home) {
     if (up && !pawl__server_is_one(&home->server))
         return;
     pawl__secure_anew(home);
-    pawl__home_kick_reader(home);
+    pawl__home_wake_reader(home);
     pthread_cond_broadcast(&claims_of(redis)->called); /* somebody may wait for the server */
     if (up) {
         home->gave_up = false;
@@ -88,7 +88,7 @@ static void take_refusal(struct link *link, const redisReply *reply) {
             pawl__rclaim_try_later(link->redis, claim);
     }
     pawl__subscriptions_refused(home);
-    pawl__listen_deaf(home);
+    pawl__listen_all_off(home);
     pawl__cluster_refresh(link->redis);
 }
 

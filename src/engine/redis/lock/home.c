@@ -40,7 +40,7 @@ void pawl__home_called(struct home *home) {
         bell_ring(home->read_bell);
 }
 
-void pawl__home_kick_reader(struct home *home) {
+void pawl__home_wake_reader(struct home *home) {
     if (home->reader.taken)
         bell_ring(home->read_bell);
 }

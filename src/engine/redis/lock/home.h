@@ -93,7 +93,7 @@ void pawl__home_gone(struct server *server);
  * may be the one that waits, and the answer was read by the service thread. */
 void pawl__home_called(struct home *home);
 /* Have the thread that reads look around. */
-void pawl__home_kick_reader(struct home *home);
+void pawl__home_wake_reader(struct home *home);
 /* A request that left at `local` was worked on when the server's clock showed `server_us`. The first on a connection is the floor of
  * tokens. */
 void pawl__home_sample_clock(struct home *home, int64_t local, int64_t server_us);

@@ -283,7 +283,7 @@ void pawl__listen_off(struct redis *redis, const char *channel) {
     }
 }
 
-void pawl__listen_deaf(struct home *home) {
+void pawl__listen_all_off(struct home *home) {
     struct rclaim *claim;
 
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
@@ -296,7 +296,7 @@ void pawl__listen_again(struct home *home) {
     struct rclaim *claim;
 
     pawl__subscriptions_off(home);
-    pawl__listen_deaf(home);
+    pawl__listen_all_off(home);
     TAILQ_FOREACH(claim, &claims_of(home->server.redis)->all, all) {
         if (claim->home == home && rclaim_holds(claim))
             pawl__subscription_open(home->server.redis, claim);

@@ -270,7 +270,7 @@ void pawl__listen_no_more(struct redis *redis, struct rclaim *claim);
 /* The server has ended this subscription. */
 void pawl__listen_off(struct redis *redis, const char *channel);
 /* Claims at this node listen to no foreign holders any more; asking again will tell whether they must. */
-void pawl__listen_deaf(struct home *home);
+void pawl__listen_all_off(struct home *home);
 /* After the inbox was connected anew. */
 void pawl__listen_again(struct home *home);
 /* Have the server tell of changes to keys that are asked for after CLIENT CACHING YES, if it can and we may: layout=plain, for the end of

@@ -475,13 +475,13 @@ int pawl__zk_submit(struct pawl__engine *engine, struct pawl__claim *seam, struc
     else
         rc = pawl__zk_check_tick(session, reterr);
     if (rc < 0) {
-        pawl__zk_leave(zk);
+        pawl__zk_engine_unlock(zk);
         free_paths(claim);
         return rc;
     }
     TAILQ_INSERT_TAIL(&zk->claims, claim, link);
     pawl__zk_step(claim, pawl__zk_admission(claim));
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     return PAWL__PENDING;
 }
 
@@ -517,7 +517,7 @@ int pawl__zk_withdraw(struct pawl__engine *engine, struct pawl__claim *seam) {
         if (!zk_is_connected(&zk->session) || TAILQ_EMPTY(&zk->session.ops))
             pawl__zk_ring(&zk->session);
     }
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     return PAWL__PENDING;
 }
 
@@ -529,7 +529,7 @@ int pawl__zk_downgrade(struct pawl__engine *engine, struct pawl__claim *seam) {
     pawl__zk_step(claim, ZK_DOWNGRADE);
     if (claim->state == ZK_LOST)
         pawl__zk_ring(&zk->session);
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     return PAWL__PENDING;
 }
 
@@ -541,7 +541,7 @@ int pawl__zk_rest(struct pawl__engine *engine, struct pawl__claim *seam) {
 
         pawl__zk_lock();
         pawl__zk_keep_begin(claim);
-        pawl__zk_leave(zk_of(engine));
+        pawl__zk_engine_unlock(zk_of(engine));
     }
     return pawl__zk_resume(engine, seam);
 }

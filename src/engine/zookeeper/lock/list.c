@@ -155,7 +155,7 @@ void pawl__zk_send_listings(struct zk_engine *zk) {
     }
 }
 
-void pawl__zk_leave(struct zk_engine *zk) {
+void pawl__zk_engine_unlock(struct zk_engine *zk) {
     pawl__zk_send_listings(zk);
     pawl__zk_unlock(&zk->session);
 }

@@ -350,7 +350,7 @@ void pawl__zk_send_listings(struct zk_engine *zk);         /* before the mutex i
 enum zk_event pawl__zk_watch_ahead(struct zk_claim *claim, const char *child);
 enum zk_event pawl__zk_watch_ahead_again(struct zk_claim *claim);
 /* Let go of the mutex. */
-void pawl__zk_leave(struct zk_engine *zk);
+void pawl__zk_engine_unlock(struct zk_engine *zk);
 
 /* admit.c */
 enum zk_event pawl__zk_admission(const struct zk_claim *claim); /* ZK_BEGIN or ZK_NO_ROOM */

@@ -269,7 +269,7 @@ void pawl__zk_observers_tell(struct zk_engine *zk) {
     while ((observer = TAILQ_FIRST(&zk->observers.changed))) {
         forget_change(observer);
         zk->observers.told = observer;
-        pawl__zk_leave(zk);
+        pawl__zk_engine_unlock(zk);
         zk->base.changed(zk->base.core, observer->seam);
         pawl__zk_lock();
         zk->observers.told = NULL;
@@ -363,7 +363,7 @@ int pawl__zk_observe(struct pawl__engine *engine, struct pawl__observer *seam, s
             note_change(observer); /* it stands already: no answer is on its way that would tell this one */
         pawl__zk_ring(&zk->session);
     }
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     free(home);
     if (observed)
         return 0;
@@ -388,7 +388,7 @@ void pawl__zk_unobserve(struct pawl__engine *engine, struct pawl__observer *seam
         drop_watches(observed);
         pawl__zk_asker_cut(&observed->asker);
     }
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     free(observer);
     if (observed)
         observed_free(observed);

@@ -143,7 +143,7 @@ static bool run_once(struct zk_engine *zk, int64_t until) {
     bool woken;
 
     if (pawl__zk_session_wants_names(session, now)) {
-        pawl__zk_leave(zk);
+        pawl__zk_engine_unlock(zk);
         servers = pawl__zk_resolve(session, NULL);
         pawl__zk_lock();
         pawl__zk_session_named(session, servers, now);
@@ -171,7 +171,7 @@ static void tell(struct zk_engine *zk, struct zk_claim *claim) {
 
     TAILQ_REMOVE(&zk->news, claim, news);
     claim->tell = 0;
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     if (news & ZK_TELL_GRANTED)
         up(zk->base.core, seam, NEWS_GRANTED, NULL);
     if (news & ZK_TELL_RENEWED)
@@ -199,7 +199,7 @@ void pawl__zk_serve(struct pawl__engine *engine, int64_t deadline) {
     while ((claim = TAILQ_FIRST(&zk->news)))
         tell(zk, claim);
     pawl__zk_observers_tell(zk);
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
 }
 
 void pawl__zk_wake(struct pawl__engine *engine) {
@@ -212,7 +212,7 @@ void pawl__zk_renew(struct pawl__engine *engine, struct pawl__claim *claim) {
     (void)claim;
     pawl__zk_lock();
     zk->beat_due = true; /* all that is held is renewed by the same request */
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     pawl__zk_wake(engine);
 }
 
@@ -234,7 +234,7 @@ int pawl__zk_open(struct zk_engine *zk, struct pawl_error *reterr) {
     if (rc == 0)
         rc = pawl__zk_session_opened(session, reterr);
     silent = rc == 0 && !zk_is_connected(session);
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     free(servers);
     return silent ? pawl__zk_session_silent(session, reterr) : rc;
 }
@@ -262,7 +262,7 @@ void pawl__zk_close(struct zk_engine *zk, int64_t deadline) {
     }
     pawl__zk_session_close(session, answered && zk_is_connected(session));
     tell_claims(zk, ZK_ABANDON); /* the core frees claims; we free what they point to */
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     pawl__zk_sweep_free(zk);
     pawl__zk_forget_last_seen(zk);
 }

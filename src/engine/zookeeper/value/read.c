@@ -171,7 +171,7 @@ int pawl__zk_value_get(struct pawl__engine *engine, const char *name, enum pawl_
         return pawl__fail(reterr, PAWL_ENOMEM, "out of memory");
     pawl__zk_lock();
     rc = read_value(&it);
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     free(it.path);
     if (rc < 0)
         return rc;

@@ -76,7 +76,7 @@ void pawl__zk_value_sign(struct pawl__engine *engine, struct pawl__claim *seam, 
         TAILQ_INSERT_TAIL(&zk->authors, claim, values.link);
         claim->values.listed = true;
     }
-    pawl__zk_leave(zk);
+    pawl__zk_engine_unlock(zk);
     memcpy(ret, &author, sizeof author);
 }
 
@@ -355,7 +355,7 @@ int pawl__zk_value_set(struct pawl__engine *engine, const struct pawl__write *wr
     if (rc == 0) {
         pawl__zk_lock();
         rc = write->author ? write_as_author(&it) : write_by_token(&it);
-        pawl__zk_leave(it.zk);
+        pawl__zk_engine_unlock(it.zk);
     }
     if (rc == 0)
         *ret = it.stamp;
