@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/options.h"
-#include "look/told.h"
+#include "look/changes.h"
 
 static const char help[] = "Usage: pawl status [OPTION]... [LOCK]\n"
                            "\n"
@@ -251,7 +251,7 @@ static int look_once(const struct status_options *options, struct watch *watch, 
 }
 
 /* Until a signal or an unwritable output ends it, or no place can be seen any more. */
-static int look_again_and_again(const struct status_options *options, struct watch *watch, struct told *told) {
+static int look_again_and_again(const struct status_options *options, struct watch *watch, struct changes *changes) {
     bool paint = is_for_people(options);
 
     if (paint)
@@ -259,23 +259,23 @@ static int look_again_and_again(const struct status_options *options, struct wat
     for (;;) {
         bool seen = false;
 
-        told_listen(told);
+        changes_listen(changes);
         int status = look_once(options, watch, paint, &seen);
         if (!seen || ferror(stdout))
             return status;
-        told_wait(told, options->watch_ms);
+        changes_wait(changes, options->watch_ms);
         if (!paint && !options->json && options->graph != GRAPH_JSON)
             fputs("\n", stdout);
     }
 }
 
 static int watch_locks(const struct status_options *options, struct watch *watch) {
-    struct told told;
-    int status = told_open(&told, watch);
+    struct changes changes;
+    int status = changes_open(&changes, watch);
 
     if (status == 0)
-        status = look_again_and_again(options, watch, &told);
-    told_close(&told);
+        status = look_again_and_again(options, watch, &changes);
+    changes_close(&changes);
     return status;
 }
 
