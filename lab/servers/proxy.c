@@ -58,7 +58,7 @@ struct proxy {
     unsigned port, target, count, hits;
     bool stop, refuse, dropped;
     char drop_text[64]; /* "": no answer is to be dropped */
-    enum mischief mischief;
+    enum proxy_fault fault;
     unsigned share, remainder;
     uint32_t sources; /* 0: from anywhere */
     int64_t delay_ms;
@@ -77,12 +77,12 @@ static int64_t clock_ms(void) {
 }
 
 static bool is_struck(const struct proxy *proxy, const struct pair *pair) {
-    return proxy->mischief != MISCHIEF_NONE && (proxy->sources == 0 || proxy->sources & pair->source) &&
+    return proxy->fault != PROXY_FAULT_NONE && (proxy->sources == 0 || proxy->sources & pair->source) &&
            pair->number % proxy->share == proxy->remainder % proxy->share;
 }
 
 static bool is_frozen(const struct proxy *proxy, const struct pair *pair) {
-    return proxy->mischief == MISCHIEF_FREEZE && is_struck(proxy, pair);
+    return proxy->fault == PROXY_FAULT_FREEZE && is_struck(proxy, pair);
 }
 
 static void append(unsigned char **to, size_t *length, const unsigned char *bytes, size_t count) {
@@ -178,7 +178,7 @@ static void take_connection(struct proxy *proxy) {
     pair->source = source_of(pair->address);
     STAILQ_INIT(&pair->streams[PROXY_CLIENT].chunks);
     STAILQ_INIT(&pair->streams[PROXY_SERVER].chunks);
-    if (proxy->mischief == MISCHIEF_CUT && is_struck(proxy, pair)) {
+    if (proxy->fault == PROXY_FAULT_CUT && is_struck(proxy, pair)) {
         proxy->hits++;
         pair_close(pair, true);
     }
@@ -189,9 +189,9 @@ static void take_connection(struct proxy *proxy) {
 static int64_t delay_of(struct proxy *proxy, const struct pair *pair, enum proxy_side from) {
     if (!is_struck(proxy, pair))
         return 0;
-    if (proxy->mischief == MISCHIEF_SLOW || (proxy->mischief == MISCHIEF_ANSWERS && from == PROXY_SERVER))
+    if (proxy->fault == PROXY_FAULT_SLOW || (proxy->fault == PROXY_FAULT_ANSWERS && from == PROXY_SERVER))
         return proxy->delay_ms;
-    if (proxy->mischief != MISCHIEF_REORDER || from != PROXY_SERVER)
+    if (proxy->fault != PROXY_FAULT_REORDER || from != PROXY_SERVER)
         return 0;
     proxy->dice = proxy->dice * 1664525 + 1013904223;
     return (int64_t)(proxy->dice >> 16) % (2 * proxy->delay_ms + 1);
@@ -438,11 +438,11 @@ void proxy_isolate(struct proxy *proxy, bool isolate) {
 }
 
 void proxy_freeze(struct proxy *proxy, bool freeze) {
-    proxy_begin(proxy, freeze ? MISCHIEF_FREEZE : MISCHIEF_NONE, 1, 0, 0);
+    proxy_begin(proxy, freeze ? PROXY_FAULT_FREEZE : PROXY_FAULT_NONE, 1, 0, 0);
 }
 
 void proxy_delay(struct proxy *proxy, int64_t ms) {
-    proxy_begin(proxy, ms > 0 ? MISCHIEF_ANSWERS : MISCHIEF_NONE, 1, 0, ms);
+    proxy_begin(proxy, ms > 0 ? PROXY_FAULT_ANSWERS : PROXY_FAULT_NONE, 1, 0, ms);
 }
 
 void proxy_drop_answer_to(struct proxy *proxy, const char *text) {
@@ -472,16 +472,16 @@ unsigned proxy_connections(struct proxy *proxy) {
 
 /* ---- What the rig does ---------------------------------------------------------------------------------------------------- */
 
-void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms) {
+void proxy_begin(struct proxy *proxy, enum proxy_fault fault, unsigned share, unsigned remainder, int64_t delay_ms) {
     pthread_mutex_lock(&proxy->mutex);
-    proxy->mischief = mischief;
+    proxy->fault = fault;
     proxy->sources = 0;
     proxy->share = share;
     proxy->remainder = remainder;
     proxy->delay_ms = delay_ms;
     proxy->dice = remainder;
     proxy->hits = 0;
-    for (int i = 0; i < PAIRS && mischief == MISCHIEF_CUT; i++)
+    for (int i = 0; i < PAIRS && fault == PROXY_FAULT_CUT; i++)
         if (proxy->pairs[i].used && is_struck(proxy, &proxy->pairs[i])) {
             proxy->hits++;
             pair_close(&proxy->pairs[i], true);
@@ -491,7 +491,7 @@ void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, un
 
 void proxy_part(struct proxy *proxy, uint32_t sources) {
     pthread_mutex_lock(&proxy->mutex);
-    proxy->mischief = MISCHIEF_FREEZE;
+    proxy->fault = PROXY_FAULT_FREEZE;
     proxy->sources = sources;
     proxy->share = 1;
     proxy->hits = 0;
@@ -503,7 +503,7 @@ unsigned proxy_end(struct proxy *proxy) {
 
     pthread_mutex_lock(&proxy->mutex);
     /* Held back is what waits to be read now. */
-    for (int i = 0; i < PAIRS && proxy->mischief == MISCHIEF_FREEZE; i++) {
+    for (int i = 0; i < PAIRS && proxy->fault == PROXY_FAULT_FREEZE; i++) {
         struct pollfd wait[2];
 
         if (!proxy->pairs[i].used || !is_struck(proxy, &proxy->pairs[i]))
@@ -513,7 +513,7 @@ unsigned proxy_end(struct proxy *proxy) {
         proxy->hits += poll(wait, 2, 0) > 0;
     }
     hits = proxy->hits;
-    proxy->mischief = MISCHIEF_NONE;
+    proxy->fault = PROXY_FAULT_NONE;
     changed(proxy);
     return hits;
 }

@@ -60,20 +60,20 @@ unsigned proxy_connections(struct proxy *proxy);
 
 /* ---- What the rig does ---------------------------------------------------------------------------------------------------- */
 
-enum mischief {
-    MISCHIEF_NONE,
-    MISCHIEF_CUT,     /* connections are reset, and new ones too as long as it lasts */
-    MISCHIEF_FREEZE,  /* connections stay, new ones are taken, nothing goes through: half-open */
-    MISCHIEF_SLOW,    /* everything comes later */
-    MISCHIEF_ANSWERS, /* what the server says comes later */
-    MISCHIEF_REORDER, /* every answer comes later by another time: over one connection in order, over several not */
+enum proxy_fault {
+    PROXY_FAULT_NONE,
+    PROXY_FAULT_CUT,     /* connections are reset, and new ones too as long as it lasts */
+    PROXY_FAULT_FREEZE,  /* connections stay, new ones are taken, nothing goes through: half-open */
+    PROXY_FAULT_SLOW,    /* everything comes later */
+    PROXY_FAULT_ANSWERS, /* what the server says comes later */
+    PROXY_FAULT_REORDER, /* every answer comes later by another time: over one connection in order, over several not */
 };
 
 /* Where servers come from that connect to each other through proxies: number i from 127.0.0.(PROXY_SOURCE + i). */
 enum { PROXY_SOURCE = 10 };
 
 /* Begin. `share`: of the connections, numbered as they came, one in so many (1: all), those with this remainder. */
-void proxy_begin(struct proxy *proxy, enum mischief mischief, unsigned share, unsigned remainder, int64_t delay_ms);
+void proxy_begin(struct proxy *proxy, enum proxy_fault fault, unsigned share, unsigned remainder, int64_t delay_ms);
 /* Freeze all that comes from some servers, by a bit for each number, and leave the others alone. */
 void proxy_part(struct proxy *proxy, uint32_t sources);
 /* Back to normal. Returns how often it took effect meanwhile: connections cut, messages held back or delayed. */

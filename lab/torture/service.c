@@ -61,20 +61,20 @@ static bool is_mistimed(const struct service *service, const struct servers *ser
 }
 
 /* All the proxies do it, to all connections or to every second one. */
-static void begin_mischief(struct servers *servers, const struct stroke *stroke, int64_t lease_ms) {
-    static const enum mischief mischiefs[FAULT_KINDS] = {[FAULT_CUT] = MISCHIEF_CUT,
-                                                         [FAULT_HALF_OPEN] = MISCHIEF_FREEZE,
-                                                         [FAULT_SLOW] = MISCHIEF_SLOW,
-                                                         [FAULT_REORDER] = MISCHIEF_REORDER};
+static void begin_proxy_fault(struct servers *servers, const struct stroke *stroke, int64_t lease_ms) {
+    static const enum proxy_fault proxy_faults[FAULT_KINDS] = {[FAULT_CUT] = PROXY_FAULT_CUT,
+                                                               [FAULT_HALF_OPEN] = PROXY_FAULT_FREEZE,
+                                                               [FAULT_SLOW] = PROXY_FAULT_SLOW,
+                                                               [FAULT_REORDER] = PROXY_FAULT_REORDER};
     struct dice dice = dice_new(stroke->target, 1);
     unsigned share = (unsigned)dice_between(&dice, 1, 2), remainder = (unsigned)dice_below(&dice, 2);
     int64_t delay_ms = dice_between(&dice, lease_ms / 100 + 1, lease_ms / 8 + 1);
 
     for (int i = 0; i < servers->count; i++)
-        proxy_begin(servers->list[i].proxy, mischiefs[stroke->fault], share, remainder, delay_ms);
+        proxy_begin(servers->list[i].proxy, proxy_faults[stroke->fault], share, remainder, delay_ms);
 }
 
-static unsigned end_mischief(struct servers *servers) {
+static unsigned end_proxy_fault(struct servers *servers) {
     unsigned hits = 0;
 
     for (int i = 0; i < servers->count; i++)
@@ -128,7 +128,7 @@ unsigned service_begin(const struct service *service, struct servers *servers, c
     case FAULT_HALF_OPEN:
     case FAULT_SLOW:
     case FAULT_REORDER:
-        begin_mischief(servers, stroke, lease_ms);
+        begin_proxy_fault(servers, stroke, lease_ms);
         return 0;
     case FAULT_SERVER_RESTART:
         server_kill(servers, index);
@@ -166,7 +166,7 @@ unsigned service_heal(const struct service *service, struct servers *servers, co
     case FAULT_HALF_OPEN:
     case FAULT_SLOW:
     case FAULT_REORDER:
-        return end_mischief(servers);
+        return end_proxy_fault(servers);
     case FAULT_SERVER_RESTART:
     case FAULT_SERVER_RESTART_AOF:
         hits = servers->list[index].pid == 0;

@@ -36,7 +36,7 @@ static unsigned isolate(const struct servers *servers, int index, bool begin) {
 
             for (int i = 0; i < 2; i++) {
                 if (begin)
-                    proxy_begin(both[i], MISCHIEF_FREEZE, 1, 0, 0);
+                    proxy_begin(both[i], PROXY_FAULT_FREEZE, 1, 0, 0);
                 else
                     hits += proxy_end(both[i]);
             }

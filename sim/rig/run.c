@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "buffer.h"
-#include "mischief.h"
+#include "wire_faults.h"
 
 /* A stroke whose time has not come, since the servers are not whole, is asked for again so often; and is given up in the end. */
 #define AGAIN (20 * WORLD_MS)
@@ -50,8 +50,8 @@ static int heal_break(struct rig *rig) {
 static int begin_fault(struct rig *rig, const struct sim_stroke *stroke) {
     if (clients_suffer(stroke->fault))
         return clients_begin(&rig->clients, stroke);
-    if (mischief_is(stroke->fault))
-        return mischief_begin(&rig->servers, &rig->clients, stroke);
+    if (wire_faults_is(stroke->fault))
+        return wire_faults_begin(&rig->servers, &rig->clients, stroke);
     if (stroke->fault == FAULT_BREAK_NOW)
         return begin_break(rig);
     return rig->plan->service->begin(&rig->servers, stroke);
@@ -60,8 +60,8 @@ static int begin_fault(struct rig *rig, const struct sim_stroke *stroke) {
 static int heal_fault(struct rig *rig, const struct sim_stroke *stroke) {
     if (clients_suffer(stroke->fault))
         return clients_heal(&rig->clients, stroke);
-    if (mischief_is(stroke->fault))
-        return mischief_heal(&rig->servers, &rig->clients, stroke);
+    if (wire_faults_is(stroke->fault))
+        return wire_faults_heal(&rig->servers, &rig->clients, stroke);
     if (stroke->fault == FAULT_BREAK_NOW)
         return heal_break(rig);
     return rig->plan->service->heal(&rig->servers, stroke);

@@ -224,7 +224,7 @@ static void test_broken_before_the_answer_is_read(void **state) {
         redisReply *token;
 
         losses.lost = 0;
-        proxy_begin(proxy, MISCHIEF_ANSWERS, 1000, connections + 1 - i, 2000);
+        proxy_begin(proxy, PROXY_FAULT_ANSWERS, 1000, connections + 1 - i, 2000);
         start_holder(&taker, lock, PAWL_FOREVER);
         await_integer(&server, "EXISTS lock", 1);
         token = redis_server_command(&server, "GET redisson_lock_token:{lock}");

@@ -327,7 +327,7 @@ static void test_foreign_release_while_asking(void **state) {
     await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
     await(!owes_answers(server_of(far)), "it never waits");
     read_first_waiter(owner, sizeof owner);
-    proxy_begin(proxy, MISCHIEF_ANSWERS, 2, 1,
+    proxy_begin(proxy, PROXY_FAULT_ANSWERS, 2, 1,
                 200); /* its commands go over the first connection, and what it hears over the second */
     owner[36] = '\0';
     snprintf(text, sizeof text, "g %s 1 1 1 1000", owner + 37);

@@ -46,7 +46,7 @@ static int tear_down(void **state) {
 enum which { THE_INBOX, THE_COMMANDS };
 
 static void freeze(enum which which) {
-    proxy_begin(proxy, MISCHIEF_FREEZE, 2, (atomic_load(&inbox) + which) % 2, 0);
+    proxy_begin(proxy, PROXY_FAULT_FREEZE, 2, (atomic_load(&inbox) + which) % 2, 0);
 }
 
 /* A message to the inbox of `far`. */

@@ -286,7 +286,7 @@ static void test_a_write_that_is_overtaken(void **state) {
     for (unsigned i = 1; connection_of(far) == connection; i++) { /* which of the first connections is it? */
         assert_in_range(i, 1, 3);
         proxy_end(proxy);
-        proxy_begin(proxy, MISCHIEF_FREEZE, 1000, i, 0);
+        proxy_begin(proxy, PROXY_FAULT_FREEZE, 1000, i, 0);
         assert_works(put(lock, "one"), &error); /* over the next one, if it is */
     }
     assert_works(put(lock, "two"), &error);
@@ -304,7 +304,7 @@ static void test_a_write_of_the_deposed_is_late(void **state) {
     (void)state;
     take(lock);
     assert_works(put(lock, "zero"), &error);
-    proxy_begin(proxy, MISCHIEF_FREEZE, 1, 0, 0);
+    proxy_begin(proxy, PROXY_FAULT_FREEZE, 1, 0, 0);
     assert_fails(PAWL_EUNKNOWN, put(lock, "late"), &error);
     assert_works(pawl_break(near, "lock", pawl_token(lock), PAWL_BREAK_NOW, &error), &error);
     take(other);

@@ -156,7 +156,7 @@ static void test_broken_before_the_vote_is_known(void **state) {
         struct pawl_lock *lock = mutex_of(client, "lock");
 
         assert_works(pawl_on_loss(lock, hear_loss, &losses, &error), &error);
-        proxy_begin(proxies[0], MISCHIEF_ANSWERS, 1000, proxy_connections(proxies[0]) - i, 300);
+        proxy_begin(proxies[0], PROXY_FAULT_ANSWERS, 1000, proxy_connections(proxies[0]) - i, 300);
         assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
         await(nodes_with_lock(0, 4) == 5, "not all have voted");
         assert_int_equal(redis_server_integer(&servers[0], "EVAL %s 0",

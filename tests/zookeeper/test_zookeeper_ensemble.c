@@ -327,7 +327,7 @@ static void test_a_write_over_an_old_connection(void **state) {
     acquire(write.lock);
     set_number(write.lock, 0);
     proxy_aim(proxy, server.ports[second]);
-    proxy_begin(proxy, MISCHIEF_FREEZE, 2, 1, 0); /* the first connection, and no other */
+    proxy_begin(proxy, PROXY_FAULT_FREEZE, 2, 1, 0); /* the first connection, and no other */
     assert_int_equal(pthread_create(&thread, NULL, write_late, &write), 0);
     leave_when_asked(&((struct zk_engine *)client->engine)->session);
     pthread_join(thread, NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mischief.c - see mischief.h. It strikes all clients or every second one, at all servers or at one of them; as with the torture's
+ * wire_faults.c - see wire_faults.h. It strikes all clients or every second one, at all servers or at one of them; as with the torture's
  * proxies, neither the observer nor the rig.
  */
-#include "mischief.h"
+#include "wire_faults.h"
 
 #include "plan.h"
 
-bool mischief_is(int fault) {
+bool wire_faults_is(int fault) {
     switch (fault) {
     case FAULT_CUT:
     case FAULT_HALF_OPEN:
@@ -91,7 +91,7 @@ static struct site *reply_at(const struct sim_servers *servers, const struct sim
     return servers->sites[reply_site(stroke->target) % (unsigned)servers->count];
 }
 
-int mischief_begin(struct sim_servers *servers, struct sim_clients *clients, const struct sim_stroke *stroke) {
+int wire_faults_begin(struct sim_servers *servers, struct sim_clients *clients, const struct sim_stroke *stroke) {
     struct scope scope = scope_of(servers, stroke);
 
     if (stroke->fault == SIM_MOST_AWAY)
@@ -102,7 +102,7 @@ int mischief_begin(struct sim_servers *servers, struct sim_clients *clients, con
     return 1;
 }
 
-int mischief_heal(struct sim_servers *servers, struct sim_clients *clients, const struct sim_stroke *stroke) {
+int wire_faults_heal(struct sim_servers *servers, struct sim_clients *clients, const struct sim_stroke *stroke) {
     struct scope scope = scope_of(servers, stroke);
 
     if (stroke->fault == SIM_REPLY_LOST)
