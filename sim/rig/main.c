@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "accident.h"
+#include "crash.h"
 #include "coverage.h"
 #include "many.h"
 #include "regressions.h"
@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
         take_flag(&arguments, option);
     if (optind < argc)
         misuse("there are options only, and there is '%s'", argv[optind]);
-    accident_watch();
+    crash_watch();
     if (arguments.regressions != NULL)
         return regressions_play(arguments.regressions) != 0;
     if (many->service_count == 0)

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "accident.h"
+#include "crash.h"
 #include "buffer.h"
 #include "regressions.h"
 #include "run.h"
@@ -129,9 +129,9 @@ static void play_one(const struct many *many, uint64_t index, struct outcome *re
 
     if (plan == NULL || !many_plan(many, index, plan))
         abort();
-    accident_begin(CPU_SECONDS, "--service %s --seed %" PRIu64 "\n", plan->service->word, plan->seed);
+    crash_begin(CPU_SECONDS, "--service %s --seed %" PRIu64 "\n", plan->service->word, plan->seed);
     run_plan(plan, many->trace, ret);
-    accident_end();
+    crash_end();
     free(plan);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * accident.c - see accident.h. The handler runs on a stack of its own; a simulated process that dies leaves it by going back to the
+ * crash.c - see crash.h. The handler runs on a stack of its own; a simulated process that dies leaves it by going back to the
  * scheduler, and nobody returns to it.
  */
-#include "accident.h"
+#include "crash.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static bool is_of_a_process(int number) {
     return number != SIGPROF && number != SIGABRT && world.current != NULL && world.current->process != world.main;
 }
 
-static void on_accident(int number, siginfo_t *info, void *context) {
+static void on_crash(int number, siginfo_t *info, void *context) {
     static const char first[] = "\npawl-sim: a signal, or no end, in: ";
 
     (void)context;
@@ -37,18 +37,18 @@ static void on_accident(int number, siginfo_t *info, void *context) {
     raise(number);
 }
 
-void accident_watch(void) {
+void crash_watch(void) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGPROF};
     static char stack[1 << 17];
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
 
     sigaltstack(&other, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        sigaction(signals[i], &(struct sigaction){.sa_sigaction = on_accident, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER},
+        sigaction(signals[i], &(struct sigaction){.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER},
                   NULL);
 }
 
-void accident_begin(int seconds, const char *format, ...) {
+void crash_begin(int seconds, const char *format, ...) {
     struct itimerval limit = {.it_value.tv_sec = seconds};
     va_list arguments;
 
@@ -58,7 +58,7 @@ void accident_begin(int seconds, const char *format, ...) {
     setitimer(ITIMER_PROF, &limit, NULL);
 }
 
-void accident_end(void) {
+void crash_end(void) {
     struct itimerval none = {0};
 
     setitimer(ITIMER_PROF, &none, NULL);
