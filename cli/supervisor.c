@@ -3,7 +3,7 @@
  * supervisor.c - the process between pawl and the command: even if pawl is killed, the command does not outlive its hold.
  *
  *     pawl --------channel-------- supervisor ---- command ---- what it starts
- *     the user's process group     its own     the command's process group
+ *     the user's process group     its own         the command's process group
  *
  * - pawl can be killed at any instruction. The supervisor then sees the channel hang up, KILLs the command's process group and waits
  *   until nothing is left of it. It was forked after the client was opened, by _Fork(), which runs no fork handlers: so it has a
@@ -12,8 +12,8 @@
  * - The supervisor is the command's parent and does not reap it before the end. While the zombie is there, its number is nobody else's,
  *   and a signal to the group -pid cannot hit strangers.
  * - It is in pawl's session, so that the command's group is not orphaned and can be stopped from the terminal; in a group of its
- *   own, so that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it does not go by the name of
- *   pawl, so that `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command
+ *   own, so that neither Ctrl-C nor a signal to pawl's group reaches it; it blocks all signals; and it goes by the name of `keeper`, so
+ *   that `pkill -9 pawl` does not take it along. If it is killed nevertheless, the kernel KILLs the command
  *   (PR_SET_PDEATHSIG), and pawl, which sees the channel hang up, the rest of the group.
  * - What left the group (setsid) is not killed then. On `local:` it keeps the hold, unless pawl was told otherwise (-o). With --max-hold
  *   the supervisor stays behind when pawl has ended, or was killed, for as long as such processes keep the hold, and ends them when the

@@ -158,9 +158,9 @@ static inline bool is_unsure(const struct claim *claim) {
 
 /* Can locks be kept on such an engine, with so many hand-offs? 0, or PAWL_EOPTION. */
 int pawl__keep_check(const struct pawl__engine_impl *impl, uint32_t handoffs, struct pawl_error *reterr);
-/* What a claim of the cohort for this terms is made with: 0, or how long it may be kept. Called once for each claim. */
+/* What a claim of the cohort on these terms is made with: 0, or how long it may be kept. Called once for each claim. */
 int64_t pawl__keep_ns(struct cohort *cohort, const struct claim_terms *terms);
-/* Is a claim of the cohort for this terms to be told when others want it, though it may not be kept? */
+/* Is a claim of the cohort on these terms to be told when others want it, though it may not be kept? */
 bool pawl__keep_hears(const struct cohort *cohort, const struct claim_terms *terms);
 /* The last hold of the claim, through this handle, is over: may it be kept? */
 bool pawl__keep_may_rest(const struct claim *claim, const struct pawl_lock *lock);
@@ -183,7 +183,7 @@ bool pawl__keep_is_over(struct claim *claim, int64_t now, int64_t *retdue);
 
 /* The table: the next state, CLAIM_IGNORED or CLAIM_NEVER. */
 int pawl__claim_move(enum claim_state state, int outcome);
-/* A claim for what is wished. NULL: out of memory. */
+/* A claim on these terms. NULL: out of memory. */
 struct claim *pawl__claim_new(struct cohort *cohort, const struct claim_terms *terms);
 /* It is GONE. */
 void pawl__claim_free(struct claim *claim);

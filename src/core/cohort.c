@@ -296,7 +296,7 @@ static void end_hold(struct hold *hold) {
 int pawl__cohort_leave(struct hold *hold) {
     struct claim *claim = hold->claim;
     struct pawl_lock *lock = hold->lock;
-    bool lost = hold->lost || (claim && claim->lease.denied_at); /* of a doubted one the server has said so, if only to a write */
+    bool lost = hold->lost || (claim && claim->lease.denied_at); /* the server has denied it, if only to a write */
     int rc;
 
     end_hold(hold);

@@ -2,7 +2,7 @@
  *
  * handoff.c - how often, and for how long, the threads of this process pass a claim on among themselves.
  *
- * The bounds: a claim serves at most 1 + `handoffs` acquires, and is neither joined nor handed on later than `handoff_ns` after the
+ * The bounds: a claim is joined by at most 1 + `handoffs` acquires, and is neither joined nor handed on later than `handoff_ns` after the
  * first acquire that joined it. The bound is on joining, not only on handing on: else a stream of readers, each joining before the
  * last one leaves, would keep a claim for ever. Those who come over from a claim that was lost or downgraded are served beyond the
  * number: they have waited longest.

@@ -378,7 +378,7 @@ static void give_up(struct redlock *redlock, struct voter *voter) {
     }
 }
 
-/* The states of its connections have changed. Who counts the votes looks at the voters in serve(). */
+/* The states of its connections have changed. Who counts the votes looks at who is there in serve(). */
 static void changed(struct redlock *redlock, struct voter *voter) {
     bool up = pawl__server_up(&voter->server);
     struct vote *vote;

@@ -3,7 +3,7 @@
  * redlock.h - the engine for several independent Redis servers, a majority of which must agree: the objects and who guards them.
  *
  *     struct redlock        the engine; it begins with struct redis (engine/redis/wire/wire.h), whose servers are
- *       struct voter         one of those that vote: a voter
+ *       struct voter        one of the servers, which vote
  *       struct bid          a claim's state                                                  bid.c, hold.c
  *         struct vote       what one voter has of it; outlives its bid until the voter knows that it is over       vote.c
  *
@@ -221,7 +221,7 @@ struct redlock {
     uint64_t next_id;
     int64_t last_since_ms;
     int64_t attempt_ns;               /* how long the last attempt took that was granted */
-    int64_t yield_until[YIELD_NAMES]; /* by the hash of a name: until when we line up for it */
+    int64_t yield_until[YIELD_NAMES]; /* by the hash of a name: until when our bids for it go behind those that wait */
 };
 
 static inline struct redlock *redlock_of(struct pawl__engine *engine) {
@@ -354,8 +354,8 @@ void pawl__redlock_events_take(struct redlock *redlock);
 extern const struct kit_ops pawl__redlock_kit;
 /* Look at the voters anew: who has come, who has gone. */
 void pawl__voters_look(struct redlock *redlock);
-/* Sleep until there is something to do, or until `until`, and do it. Of the set `answers` (bits) of voters answers are read. The mutex is
- * held, and released meanwhile. */
+/* Sleep until there is something to do, or until `until`, and do it. Answers are read of the voters in the set `answers` (bits). The mutex
+ * is held, and released meanwhile. */
 void pawl__redlock_run(struct redlock *redlock, int64_t until, uint32_t answers);
 pawl__serve_fn pawl__redlock_serve;
 pawl__wake_fn pawl__redlock_wake;

@@ -40,7 +40,7 @@ struct home_rounds {
 
 /* The clock of a server, as its answers have shown it: home.c. */
 struct home_clock {
-    /* A pair of moments: at local time `sample_local` a request left that the server worked on at `sample_server` (us). */
+    /* The latest sample: at local time `sample_local` a request left that the server worked on at `sample_server` (us). */
     int64_t sample_local, sample_server;
     int64_t older_local, older_server; /* an earlier one; see home.c */
     unsigned number;                   /* the connection that it was read on: what is known of it counts on no other */

@@ -39,7 +39,7 @@ struct redis_call {
     char lease[24], floor[24], rest[3 * REDIS_KEY_MAX + PAWL__RECORD_MAX + 128];
     char *extra; /* the end of `rest`, where the operation's own goes */
     char want[24], record[PAWL__RECORD_MAX + 96];
-    char *terms;      /* of an acquire: where in `record` what it wants begins; */
+    char *terms;      /* of an acquire: where in `record` what it asks for begins; */
     const char *asks; /* and how it asks: "0" it would wait, "1" it only looks, "2" it tries */
     const char *argv[REDIS_ACQUIRE_ARGS];
 };

@@ -38,7 +38,7 @@ static void send_call(struct rclaim *claim, int script, int extra, struct redis_
 
 /* ---- Acquire ------------------------------------------------------------------------------------------------------------- */
 
-/* What a claim wants, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
+/* What a claim asks for, and for whom: `MODE PERMITS SINCE RECORD`, as it stands in the queue behind its owner. */
 static void put_terms(const struct rclaim *claim, char *to) {
     *to++ = claim->mode == PAWL_SHARED ? 's' : claim->mode == PAWL_PERMITS ? 'p' : 'x';
     *to++ = ' ';
