@@ -34,6 +34,7 @@ static void test_what_keeping_costs(void **state) {
     await_nodes("", 0);
     keeper = open_proxied(KEEPS);
     kept = new_mutex(keeper, 0);
+    await(requests(keeper) > 0, "no sign of life of the new session");
     before = requests(keeper);
     use(kept);
     await_listens(keeper);
