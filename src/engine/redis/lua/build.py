@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Put the scripts together from the parts in lua/, and write a C file with all of them: lua/build.py redis|redlock OUTPUT FILE.lua...
 
-The parts are constants of that file, without comments and indents, which would go over the wire at every EVAL. A script is a list of
-parts, with its length and its SHA-1, by which EVALSHA names it. In a cluster a message goes to a channel of its own slot, so there each
-script stands once more with the commands for that.
+Of each part its functions and what is between them are constants of that file, without comments and indents, which would go over the wire
+at every EVAL. A script is a list of these, with its length and its SHA-1, by which EVALSHA names it. A function that a script has no use for
+is not in it: the server makes each one anew whenever the script runs. In a cluster a message goes to a channel of its own slot, so there
+each script stands once more with the commands for that.
 """
 
 import hashlib
@@ -71,9 +72,47 @@ REDLOCK = {
 }
 
 
+class Piece:
+    """Of a part: one of its functions, or what is between two."""
+
+    def __init__(self, name, function, text):
+        self.name, self.function, self.text = name, function, text
+
+    def mentions(self, word):
+        return re.search(rf"\b{word}\b", self.text)
+
+
 def read_part(path):
-    lines = (re.sub(r"(^|\s)--.*$", "", line.rstrip("\n")).strip() for line in open(path))
-    return "".join(line + "\n" for line in lines if line)
+    name, pieces, function = os.path.splitext(os.path.basename(path))[0], [], None
+    is_over = True  # the piece before
+    for line in (re.sub(r"(^|\s)--.*$", "", line).rstrip() for line in open(path)):
+        begins = re.match(r"local function (\w+)", line)
+        if begins or line and is_over:
+            function = begins and begins[1]
+            pieces.append(Piece(f"{name}_{function or len(pieces)}", function, ""))
+        if line:
+            pieces[-1].text += line.strip() + "\n"
+            is_over = function and re.search(r"^end$" if not begins else r"\bend$", line)
+    return name, pieces
+
+
+def without_unused(pieces):
+    while True:
+        used = [piece for piece in pieces
+                if not piece.function or any(other.mentions(piece.function) for other in pieces if other is not piece)]
+        if len(used) == len(pieces):
+            return used
+        pieces = used
+
+
+def pieces_of(script, parts):
+    """Of a list of parts. What stands in a function for each kind is no use to the others."""
+    pieces, scope = [], []
+    for part in script:
+        if part.startswith("as_kind_") or part == "kinds_end":
+            pieces, scope = pieces + without_unused(scope), []
+        scope = scope + parts[part]
+    return pieces + without_unused(scope)
 
 
 def shard(text):
@@ -87,44 +126,46 @@ def c_string(text):
     return "\n".join(f'    "{line}\\n"' for line in lines[:-1])
 
 
-def write_parts(out, parts, prefix):
-    for name, text in parts.items():
-        out.write(f"\nstatic const char {prefix}{name}[] =\n{c_string(text)};\n")
+def constant(piece):
+    return f"\nstatic const char {piece.name}[] =\n{c_string(piece.text)};\n"
 
 
-def write_table(out, name, scripts, parts, prefix_of):
-    out.write(f"\nconst struct pawl__script {name}[SCRIPT_COUNT] = {{\n")
+def table(name, scripts, parts, ret_used):
+    text = f"\nconst struct pawl__script {name}[SCRIPT_COUNT] = {{\n"
     for script, names in scripts.items():
-        body = "".join(parts[part] for part in names)
-        digest = hashlib.sha1(body.encode()).hexdigest()
-        list_of_parts = ", ".join(prefix_of(part) + part for part in names)
-        out.write(f'    [{script}] = {{"{digest}", {len(body.encode())},\n')
-        out.write(f"        (const char *const[]){{{list_of_parts}, NULL}}}},\n")
-    out.write("};\n")
+        pieces = pieces_of(names, parts)
+        body = "".join(piece.text for piece in pieces).encode()
+        text += f'    [{script}] = {{"{hashlib.sha1(body).hexdigest()}", {len(body)},\n'
+        text += f"        (const char *const[]){{{', '.join(piece.name for piece in pieces)}, NULL}}}},\n"
+        ret_used.update((piece.name, piece) for piece in pieces)
+    return text + "};\n"
 
 
-def write_redis(out, parts):
-    sharded = {name: shard(text) for name, text in parts.items()}
-    write_parts(out, {name: text for name, text in sharded.items() if text != parts[name]}, "sharded_")
+def sharded_pieces(pieces):
+    """The same, and new ones where the text differs."""
+    texts = [(piece, shard(piece.text)) for piece in pieces]
+    return [piece if text == piece.text else Piece("sharded_" + piece.name, piece.function, text) for piece, text in texts]
+
+
+def redis_tables(parts, ret_used):
+    sharded = {name: sharded_pieces(pieces) for name, pieces in parts.items()}
     for layout in ("redisson", "plain"):
         scripts = scripts_of_layout(layout == "plain")
-        write_table(out, f"pawl__{layout}_scripts", scripts, parts, lambda part: "lua_")
-        write_table(out, f"pawl__{layout}_cluster_scripts", scripts, sharded,
-                    lambda part: "lua_" if sharded[part] == parts[part] else "sharded_")
+        yield table(f"pawl__{layout}_scripts", scripts, parts, ret_used)
+        yield table(f"pawl__{layout}_cluster_scripts", scripts, sharded, ret_used)
 
 
 def main():
-    parts = {os.path.splitext(os.path.basename(path))[0]: read_part(path) for path in sys.argv[3:]}
+    parts, used = dict(read_part(path) for path in sys.argv[3:]), {}
+    parts |= {name: [Piece(name, None, text)] for name, text in GLUE.items()}
+    if sys.argv[1] == "redlock":  # its servers are no cluster
+        tables = [table("pawl__redlock_scripts", REDLOCK, parts, used)]
+    else:
+        tables = list(redis_tables(parts, used))
     with open(sys.argv[2], "w") as out:
         out.write('/* Made by lua/build.py. */\n#include "engine/redis/wire/wire.h"\n')
-        if sys.argv[1] == "redlock":  # its servers are no cluster
-            parts["not_recorded"] = GLUE["not_recorded"]
-            write_parts(out, parts, "lua_")
-            write_table(out, "pawl__redlock_scripts", REDLOCK, parts, lambda part: "lua_")
-        else:
-            parts |= {name: text for name, text in GLUE.items() if name != "not_recorded"}
-            write_parts(out, parts, "lua_")
-            write_redis(out, parts)
+        out.writelines(constant(piece) for piece in used.values())
+        out.writelines(tables)
 
 
 main()
