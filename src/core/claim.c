@@ -33,7 +33,7 @@
 enum { ORDER_LEAST = 1 + PAWL_HANDOFFS, ORDER_MAX = 1024, ORDER_LAST = 1 << 30 };
 /* How many tokens are asked for with a claim that may be kept: each engine has so many. */
 enum { KEEP_TOKENS = 1 + PAWL_HANDOFFS };
-/* A cohort takes so many numbers for its claims at a time: a program that makes a handle for each use has a new cohort each time, and 2^47
+/* A cohort takes so many numbers for its claims at a time: a program that makes a handle for each use has a new cohort each time, and 2^46
  * of them are enough. */
 enum { NUMBERS = 1 << 16 };
 /* Less assured time than that is none: pawl_remaining_ms() says 0 of it. */
@@ -136,7 +136,7 @@ static struct claim *make_claim(struct cohort *cohort) {
 }
 
 /* Of one client no two claims have the same, and a cohort's rise. Servers send them back, and are read by strtoll(): all that a client will
- * ever need must be positive. */
+ * ever need must be positive, and below 2^62, where an engine's own begin (redis/lock/claim.c). */
 static uint64_t take_number(struct cohort *cohort) {
     if (cohort->next_id % NUMBERS == 0)
         cohort->next_id = atomic_fetch_add(&cohort->client->blocks, 1) * NUMBERS;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../../lab/servers/clock.h"
+#include "../../lab/servers/proxy.h"
 #include "../support/findings.h"
 #include "../support/names.h"
 #include "../support/redis_keep.h"
@@ -164,6 +165,71 @@ static void test_given_up_while_it_is_undone(void **state) {
     pawl_lock_free(lock);
     pawl_lock_free(beside);
     pawl_close(client);
+}
+
+/* What the proxy has kept: the first script after WAIT, which releases what too few replicas have. */
+struct kept_release {
+    bool waited;
+    atomic_size_t length;
+    unsigned char bytes[32768];
+};
+
+static enum proxy_verdict keep_release(void *data, unsigned connection, enum proxy_side from, const unsigned char *message,
+                                       size_t length) {
+    struct kept_release *kept = data;
+
+    (void)connection;
+    if (from == PROXY_SERVER || atomic_load(&kept->length))
+        return PROXY_PASS;
+    if (!kept->waited || !memmem(message, length, "\r\nEVAL", 6)) {
+        kept->waited |= memmem(message, length, "\r\nWAIT\r\n", 8) != NULL;
+        return PROXY_PASS;
+    }
+    assert_true(length <= sizeof kept->bytes);
+    memcpy(kept->bytes, message, length);
+    atomic_store(&kept->length, length);
+    return PROXY_CUT_BEFORE;
+}
+
+/* It comes to the server after all, over the connection that is cut at the other end. */
+static void deliver(const struct kept_release *kept) {
+    redisContext *connection = redisConnect("127.0.0.1", (int)primary->port);
+    void *answer = NULL;
+
+    assert_int_equal(redisAppendFormattedCommand(connection, (const char *)kept->bytes, atomic_load(&kept->length)), REDIS_OK);
+    assert_int_equal(redisGetReply(connection, &answer), REDIS_OK);
+    assert_int_equal(((redisReply *)answer)->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(answer);
+    redisFree(connection);
+}
+
+/* The release of what too few replicas had is on its way when its connection is cut, and comes when the lock has been granted since: it
+ * must not free that. */
+static void test_undone_late(void **state) {
+    static struct kept_release kept;
+    struct proxy *proxy = proxy_new(primary->port, NULL, keep_release, &kept);
+    struct pawl *client = open_at(proxy_port(proxy), "?replicas=1&command=600", 20000);
+    struct pawl *other = open_at(primary->port, "", 0);
+    struct pawl_lock *lock, *others = mutex_of(other, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_mutex_new(client, "lock", PAWL_TASK, &lock, &error), &error);
+    replicas_signal(SIGSTOP);
+    start_holder(&taker, lock, PATIENCE_MS);
+    await(atomic_load(&kept.length), "nothing is undone");
+    let_replicas_go();
+    assert_int_equal(end_taker(&taker), 0);
+    deliver(&kept);
+    assert_int_equal(redis_server_integer(primary, "EXISTS lock"), 1);
+    assert_fails(PAWL_EHELD, pawl_acquire(others, 0, &error), &error);
+    assert_works(pawl_release(lock, &error), &error);
+    assert_int_equal(redis_server_integer(primary, "EXISTS lock pawl:queue:{lock}"), 0);
+    pawl_lock_free(lock);
+    pawl_lock_free(others);
+    pawl_close(client);
+    pawl_close(other);
+    proxy_free(proxy);
 }
 
 /* A grant that was pushed is confirmed, and counts when replicas have it; not before. */
@@ -591,6 +657,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_shortfall_is_undone, set_up),
         cmocka_unit_test_setup(test_waits_for_replicas, set_up),
         cmocka_unit_test_setup(test_given_up_while_it_is_undone, set_up),
+        cmocka_unit_test_setup(test_undone_late, set_up),
         cmocka_unit_test_setup(test_a_pushed_grant_waits_for_replicas, set_up),
         cmocka_unit_test_setup(test_a_renewal_needs_replicas, set_up),
         cmocka_unit_test_setup(test_not_entered_short_of_replicas, set_up),

@@ -4,7 +4,8 @@
  *
  * Invariants
  *   - A claim's owner, `<uuid>:<number>`, is used for that claim alone: where it stands in the lock's key, this claim holds. So acquire and
- *     release may be run again after a lost answer, and do the same.
+ *     release may be run again after a lost answer, and do the same. But a release that was not answered is the last word about its owner,
+ *     since it may come late: a claim that is asked for again after one (?replicas=) has another.
  *   - A claim is gone when its release was answered; the server answers in order, so nothing about it is on its way then. Answers may be
  *     due if it ends otherwise (?retry= is used up), and in a cluster from a node that had it before: pawl__rclaim_detach cuts them off.
  */
@@ -19,16 +20,18 @@
 
 #define AGAIN_NS (50 * REDIS_MS)
 #define AGAIN_MOST_NS (1600 * REDIS_MS)
+/* The engine's own numbers: the core's never come so far, and as they are read by strtoll() they must be positive. */
+#define OWN_NUMBERS (UINT64_C(1) << 62)
 
-static struct rclaim_list *bucket_of(struct redis *redis, uint64_t id) {
-    return &claims_of(redis)->buckets[(id ^ id >> 16) % REDIS_BUCKETS];
+static struct rclaim_list *bucket_of(struct redis *redis, uint64_t number) {
+    return &claims_of(redis)->buckets[(number ^ number >> 16) % REDIS_BUCKETS];
 }
 
-struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t id) {
+struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t number) {
     struct rclaim *claim;
 
-    TAILQ_FOREACH(claim, bucket_of(redis, id), bucket) {
-        if (claim->kit.claim->id[1] == id)
+    TAILQ_FOREACH(claim, bucket_of(redis, number), bucket) {
+        if (claim->number == number)
             return claim;
     }
     return NULL;
@@ -38,7 +41,7 @@ static void insert(struct redis *redis, struct rclaim *claim) {
     struct claims *claims = claims_of(redis);
 
     TAILQ_INSERT_TAIL(&claims->all, claim, all);
-    TAILQ_INSERT_TAIL(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
+    TAILQ_INSERT_TAIL(bucket_of(redis, claim->number), claim, bucket);
     claim->home->server.users++;
     redis->claim_count++;
     claims->adopted_count += claim->kit.adopted;
@@ -74,12 +77,27 @@ static void forget(struct redis *redis, struct rclaim *claim) {
         pawl__rclaim_detach(redis, claim); /* else one server answers in order: nothing is on its way when it has ended a claim */
     pawl__rclaim_unlist(claim);
     TAILQ_REMOVE(&claims->all, claim, all);
-    TAILQ_REMOVE(bucket_of(redis, claim->kit.claim->id[1]), claim, bucket);
+    TAILQ_REMOVE(bucket_of(redis, claim->number), claim, bucket);
     pawl__kit_untell(&redis->kit, &claim->kit);
     pawl__kit_timer_end(&redis->kit.timers, &claim->timer);
     claim->home->server.users--;
     redis->claim_count--;
     claims->adopted_count -= claim->kit.adopted;
+}
+
+static void take_name(struct redis *redis, struct rclaim *claim, uint64_t number) {
+    claim->number = number;
+    pawl__put_number(stpcpy(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), pawl__kept_begin(claim)), number);
+}
+
+/* A release of it is on its way, and may come after what is asked next has been granted: by the same name it would free that. What the
+ * server has by this one is still taken back. */
+static void take_another_name(struct redis *redis, struct rclaim *claim) {
+    pawl__kit_note(&redis->kit, &claim->kit, "its release was not answered: asking by another name");
+    pawl__send_undo(redis, claim);
+    TAILQ_REMOVE(bucket_of(redis, claim->number), claim, bucket);
+    take_name(redis, claim, OWN_NUMBERS + claims_of(redis)->numbers++);
+    TAILQ_INSERT_TAIL(bucket_of(redis, claim->number), claim, bucket);
 }
 
 bool pawl__rclaim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event) {
@@ -95,6 +113,8 @@ bool pawl__rclaim_step(struct redis *redis, struct rclaim *claim, enum rclaim_ev
         claim->held_since = 0;
         claim->securing.broken = false;
     }
+    if (move.actions & RCLAIM_RENAMES)
+        take_another_name(redis, claim);
     if (move.actions & RCLAIM_HEARS)
         pawl__subscription_open(redis, claim);
     if (move.actions & RCLAIM_WAS_LOST)
@@ -228,7 +248,7 @@ void pawl__rclaim_begin(struct redis *redis, struct pawl__claim *seam, struct ho
     pawl__put_number(claim->since, (uint64_t)pawl__wall_us() / 1000);
     pawl__kit_timer_init(&claim->timer);
     claim->head_until = PAWL__NEVER;
-    pawl__put_number(stpcpy(stpcpy(stpcpy(claim->owner, redis->uuid), ":"), pawl__kept_begin(claim)), seam->id[1]);
+    take_name(redis, claim, seam->id[1]);
     insert(redis, claim);
 }
 

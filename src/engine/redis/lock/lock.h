@@ -72,7 +72,8 @@ enum {
     RCLAIM_HEARS = 1 << 1,    /* in a cluster: of breaks */
     RCLAIM_WAS_LOST = 1 << 2, /* before it was withdrawn */
     RCLAIM_ENDS = 1 << 3,
-    RCLAIM_ASKS = 1 << 4, /* what the new state asks for is sent; what is in flight counts no more */
+    RCLAIM_ASKS = 1 << 4,    /* what the new state asks for is sent; what is in flight counts no more */
+    RCLAIM_RENAMES = 1 << 5, /* it is asked for by another name from now on */
 };
 
 struct rclaim_move {
@@ -130,7 +131,7 @@ struct rclaim {
     struct kit_claim kit;
     struct kit_timer timer;     /* WAITING: ask again; ASKING, LEAVING, ...: send (again) */
     TAILQ_ENTRY(rclaim) all;    /* claims->all */
-    TAILQ_ENTRY(rclaim) bucket; /* claims->buckets, by id */
+    TAILQ_ENTRY(rclaim) bucket; /* claims->buckets, by number */
     struct rclaim_renewal renewal;
     struct rclaim_securing securing;
     struct rclaim_keeping keeping;
@@ -142,6 +143,7 @@ struct rclaim {
     TAILQ_ENTRY(rclaim) subscribed;    /* subscription->claims */
     enum rclaim_state state;
     enum pawl_mode mode; /* as the server knows it; the claim's own is the core's to change */
+    uint64_t number;     /* in its owner's name: the core's, or one of the engine's own */
     char owner[REDIS_OWNER_MAX];
     char since[24];     /* Unix time in ms */
     bool asked;         /* a request about its state is in flight */
@@ -167,6 +169,7 @@ struct claims {
     struct route route; /* the first: claims_of() */
     char record[PAWL__RECORD_MAX];
     struct rclaim_list all, buckets[REDIS_BUCKETS];
+    uint64_t numbers;       /* so many have the engine's own */
     struct undo_list undos; /* send.c */
     size_t adopted_count;   /* those that serve() looks after */
     size_t hearer_count;    /* those in lists of homes' hearers */
@@ -345,7 +348,7 @@ void pawl__rclaim_detach(struct redis *redis, struct rclaim *claim);
 int pawl__rclaim_check(const struct redis *redis, const struct pawl__claim *claim, struct pawl_error *reterr);
 /* The claim is there from here on, and is to be asked for. */
 void pawl__rclaim_begin(struct redis *redis, struct pawl__claim *seam, struct home *home);
-struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t id);
+struct rclaim *pawl__rclaim_find(struct redis *redis, uint64_t number);
 /* The only one to change a claim's state: by the table, whose actions it carries out. False: it is ignored in this state. */
 bool pawl__rclaim_step(struct redis *redis, struct rclaim *claim, enum rclaim_event event);
 /* Was the server never asked about it? Then there is nothing to undo. */

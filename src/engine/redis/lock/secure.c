@@ -6,6 +6,7 @@
  *                                         | too few in time
  *                                         v
  *                                     UNDOING --(released)--> ASKING, a little later; a try ends
+ *                                             --(no answer)-> ASKING, by another name: that release may come late
  *
  * WAIT answers how many replicas have what its own connection wrote, and makes everything behind it on that connection wait. So there
  * is a connection for it alone, `replicas`: a write of its own, then WAIT. All that was answered on `commands` before that write left

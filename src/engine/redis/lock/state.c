@@ -34,8 +34,10 @@ static const struct rclaim_move moves[RCLAIM_STATES][RCLAIM_EVENTS] = {
                          [RCLAIM_STALE] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_ASKS},
                          [RCLAIM_MOVED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW},
                          GIVES_UP},
-    [RCLAIM_UNDOING] =
-        {[RCLAIM_RELEASED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW}, [RCLAIM_NOTHING] = {RCLAIM_ASKING, 0, RCLAIM_ANEW}, GIVES_UP},
+    [RCLAIM_UNDOING] = {[RCLAIM_RELEASED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW},
+                        [RCLAIM_NOTHING] = {RCLAIM_ASKING, 0, RCLAIM_ANEW},
+                        [RCLAIM_UNANSWERED] = {RCLAIM_ASKING, 0, RCLAIM_ANEW | RCLAIM_RENAMES},
+                        GIVES_UP},
     [RCLAIM_HOLDING] = {[RCLAIM_NOT_MINE] = {RCLAIM_LOST, KIT_LOST, 0},
                         [RCLAIM_BROKEN] = {RCLAIM_LOST, KIT_BROKEN, 0},
                         [RCLAIM_DOWNGRADE] = {RCLAIM_DOWNGRADING, 0, RCLAIM_ASKS},
