@@ -487,6 +487,41 @@ static void test_given_up_and_still_in_the_queue(void **state) {
     pawl_close(client);
 }
 
+/* Has it a server again that has answered all? */
+static bool is_through(struct pawl *client) {
+    struct server *its = server_of(client);
+    bool up;
+
+    pawl__redis_lock(its->redis);
+    up = pawl__server_up(its);
+    pawl__redis_unlock(its->redis);
+    return up && !owes_answers(its);
+}
+
+/* The server can be told, and can't write: it is told again. */
+static void test_given_up_and_not_to_be_undone_yet(void **state) {
+    struct pawl *client = open_at(proxy_port(proxy), "?retry=1,5,3", LEASE_MS);
+    struct pawl_lock *lock = mutex_of(client, "lock"), *held = mutex_of(near, "lock");
+    struct taker taker;
+
+    (void)state;
+    assert_works(pawl_acquire(held, PATIENCE_MS, &error), &error);
+    start_taker(&taker, lock, PAWL_FOREVER);
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 1);
+    proxy_isolate(proxy, true);
+    assert_int_equal(end_taker(&taker), PAWL_ECONNLOST);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET min-replicas-to-write 1"));
+    proxy_isolate(proxy, false);
+    await(is_through(client), "it is never connected again");
+    assert_int_equal(redis_server_integer(&server, "ZCARD pawl:queue:{lock}"), 1);
+    freeReplyObject(redis_server_command(&server, "CONFIG SET min-replicas-to-write 0"));
+    await_integer(&server, "ZCARD pawl:queue:{lock}", 0);
+    pawl_release(held, NULL);
+    pawl_lock_free(lock);
+    pawl_lock_free(held);
+    pawl_close(client);
+}
+
 /* Redisson #6026: after a restart the subscription is made again, and the waiter asks again. */
 static void test_restart_of_the_server(void **state) {
     struct losses losses = LOSSES_INIT;
@@ -581,6 +616,7 @@ int main(int argc, char **argv) {
         TEST(test_tries_to_reconnect_are_bounded),
         TEST(test_gives_up_while_an_answer_is_due),
         TEST(test_given_up_and_still_in_the_queue),
+        TEST(test_given_up_and_not_to_be_undone_yet),
         TEST(test_restart_of_the_server),
         TEST(test_slow_connection),
     };

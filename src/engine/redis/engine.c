@@ -48,6 +48,7 @@ static void init(struct redis *redis, const struct pawl__setup *setup) {
     pawl__watches_init(redis);
     TAILQ_INIT(&claims->all);
     TAILQ_INIT(&claims->undos);
+    claims->undos_due = PAWL__NEVER;
     for (int i = 0; i < REDIS_BUCKETS; i++)
         TAILQ_INIT(&claims->buckets[i]);
     identity.lease_ms = redis->options.lease_ns / REDIS_MS;

@@ -171,6 +171,7 @@ struct claims {
     struct rclaim_list all, buckets[REDIS_BUCKETS];
     uint64_t numbers;       /* so many have the engine's own */
     struct undo_list undos; /* send.c */
+    int64_t undos_due;      /* when those are sent that the server could not carry out; PAWL__NEVER: there are none */
     size_t adopted_count;   /* those that serve() looks after */
     size_t hearer_count;    /* those in lists of homes' hearers */
     pthread_cond_t called;  /* a call that is not about a claim was answered */
@@ -333,7 +334,8 @@ int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *cl
 /* Send what the claim's state asks for, if nothing is in flight for it and the connection is there. */
 void pawl__rclaim_drive(struct redis *redis, struct rclaim *claim);
 void pawl__rclaim_fill_acquire(struct redis *redis, struct rclaim *claim, struct redis_call *call);
-/* Take back what the server may have of a claim that was refused; without a connection, when there is one again: pawl__send_undos(). */
+/* Take back what the server may have of a claim that was refused; without a connection, when there is one again: pawl__send_undos(). So
+ * where the server can't just now, at claims->undos_due. */
 void pawl__send_undo(struct redis *redis, const struct rclaim *claim);
 void pawl__send_undos(struct redis *redis);
 void pawl__undo_answered(struct redis *redis, const struct request *request, const redisReply *reply);

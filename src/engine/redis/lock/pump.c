@@ -83,6 +83,8 @@ static void run_timers(struct redis *redis, int64_t now) {
         pawl__renew_look(home, now);
         pawl__renew_flush(home);
     }
+    if (now >= claims_of(redis)->undos_due)
+        pawl__send_undos(redis);
     pawl__kit_timers_take(&redis->kit.timers, now, &due);
     TAILQ_FOREACH(timer, &due, due) { /* driving one may end others, but frees none while the mutex is held */
         pawl__rclaim_due(redis, (struct rclaim *)((char *)timer - offsetof(struct rclaim, timer)));
@@ -98,7 +100,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 }
 
 int64_t pawl__redis_earliest(struct redis *redis, int64_t deadline) {
-    int64_t due = sooner(deadline, route_of(redis)->due);
+    int64_t due = sooner(sooner(deadline, route_of(redis)->due), claims_of(redis)->undos_due);
     struct server *server;
     struct link *link;
 

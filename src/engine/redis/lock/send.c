@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/name.h"
+#include "engine/kit/retry.h"
 #include "engine/redis/lock/lock.h"
 
 int64_t pawl__rclaim_lease_ns(const struct redis *redis, const struct rclaim *claim) {
@@ -99,19 +100,23 @@ static void send_downgrade(struct redis *redis, struct rclaim *claim) {
 
 /* ---- What was refused here, and may be there ------------------------------------------------------------------------------
  *
- * The claim is over, and its memory the core's. If the server can't be told now it is told when there is a connection again: one that is
- * left in the queue would have its turn, and nobody would hold. Asked twice it does no harm, since an owner's name is used once.
+ * The claim is over, and its memory the core's. If the server can't be told now it is told when there is a connection again, or when it can
+ * write again: one that is left in the queue would have its turn, and nobody would hold. Asked twice it does no harm, since an owner's name
+ * is used once.
  */
 
 struct undo {
-    TAILQ_ENTRY(undo) entry; /* claims->undos, while there is no connection */
+    TAILQ_ENTRY(undo) entry; /* claims->undos, while it is not on its way */
     enum pawl_kind kind;
-    unsigned sent; /* so often */
+    unsigned sent;     /* so often, without one of these: */
+    unsigned failures; /* retryable errors */
     char owner[REDIS_OWNER_MAX], terms[PAWL__RECORD_MAX + 96], name[PAWL__NAME_MAX + 1];
 };
 
 /* How often one is sent: nodes may not agree who has the slot. */
 enum { UNDO_TRIES = 10 };
+#define UNDO_AGAIN_NS (50 * REDIS_MS)
+#define UNDO_AGAIN_MOST_NS (1600 * REDIS_MS)
 
 static void undo_later(struct redis *redis, struct undo *undo) {
     if (undo->sent < UNDO_TRIES)
@@ -150,6 +155,7 @@ void pawl__send_undos(struct redis *redis) {
     struct undo *undo, *last = TAILQ_LAST(&claims_of(redis)->undos, undo_list);
     bool more = last;
 
+    claims_of(redis)->undos_due = PAWL__NEVER;
     while (more) {
         undo = TAILQ_FIRST(&claims_of(redis)->undos);
         more = undo != last;
@@ -158,7 +164,19 @@ void pawl__send_undos(struct redis *redis) {
     }
 }
 
-/* What is refused stays there for its time. */
+/* The server can't just now: once more, a little later each time. */
+static void undo_again(struct redis *redis, struct undo *undo) {
+    int64_t due = pawl__boottime() + kit_back_off(UNDO_AGAIN_NS, UNDO_AGAIN_MOST_NS, undo->failures++);
+
+    undo->sent--;
+    undo_later(redis, undo);
+    if (due >= claims_of(redis)->undos_due)
+        return;
+    claims_of(redis)->undos_due = due;
+    pawl__redis_due(redis, due);
+}
+
+/* What is refused for good stays there for its time. */
 void pawl__undo_answered(struct redis *redis, const struct request *request, const redisReply *reply) {
     struct undo *undo = request->data;
     struct pawl_error why;
@@ -179,7 +197,12 @@ void pawl__undo_answered(struct redis *redis, const struct request *request, con
     case REPLY_NOSCRIPT:
         send_undo(redis, undo);
         break;
-    default:
+    case REPLY_AGAIN:
+    case REPLY_ASK:
+        undo_again(redis, undo);
+        break;
+    case REPLY_OK:
+    case REPLY_REFUSED:
         free(undo);
         break;
     }
