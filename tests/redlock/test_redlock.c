@@ -509,6 +509,48 @@ static void test_token_is_not_told_before_it_is_written(void **state) {
     pawl_close(client);
 }
 
+/* How many tokens the claim that waits asks for, by the threads that have joined it. */
+static uint32_t tokens_wanted(struct pawl_lock *lock) {
+    struct claim *claim;
+    uint32_t want;
+
+    pthread_mutex_lock(&lock->cohort->mutex);
+    claim = TAILQ_FIRST(&lock->cohort->claims);
+    want = claim ? atomic_load(&claim->seam.token_want) : 0;
+    pthread_mutex_unlock(&lock->cohort->mutex);
+    return want;
+}
+
+/* A vote that was asked for before others joined comes with the token of the hold, and with fewer than they need: its voter is asked to
+ * write the rest. Two of three servers are there, the first one with a counter above the time. */
+static void test_an_earlier_vote_has_too_few_tokens(void **state) {
+    enum { TAKERS = 3 };
+    struct taker takers[TAKERS];
+    struct pawl_lock *lock;
+    struct pawl *client;
+
+    (void)state;
+    freeReplyObject(redis_server_command(&servers[0], "SET pawl:vote:{lock} 4000000000000000"));
+    freeReplyObject(redis_server_command(&servers[1], "SET lock other PX %d", LONG_MS));
+    use_proxies();
+    proxy_isolate(proxies[2], true);
+    client = open_client(LONG_MS, "%s", url_of(3, "?connect=2000&command=60000"));
+    lock = mutex_of(client, "lock");
+    proxy_freeze(proxies[0], true);
+    start_taker(&takers[0], lock, PATIENCE_MS);
+    await_integer(&servers[1], "ZCARD pawl:wait:{lock}", 1);
+    for (int i = 1; i < TAKERS; i++)
+        start_taker(&takers[i], lock, PATIENCE_MS);
+    await(tokens_wanted(lock) >= TAKERS, "the others never join");
+    freeReplyObject(redis_server_command(&servers[1], "DEL lock"));
+    await_integer(&servers[1], "EXISTS lock", 1);
+    proxy_freeze(proxies[0], false);
+    for (int i = 0; i < TAKERS; i++)
+        assert_int_equal(end_taker(&takers[i]), 0);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* From the first message with the token on nothing arrives. */
 struct deaf {
     const char *token;
@@ -575,6 +617,7 @@ int main(int argc, char **argv) {
         TEST(test_paused_client),
         TEST(test_tokens_rise_when_majorities_differ),
         TEST(test_token_is_not_told_before_it_is_written),
+        TEST(test_an_earlier_vote_has_too_few_tokens),
         TEST(test_who_waits_for_returned_votes_rests),
     };
 

@@ -70,12 +70,13 @@ unsigned pawl__token_written(const struct redlock *redlock, const struct bid *bi
     return count;
 }
 
-/* Also where it is written already, if the voter's record shows another one: operators break holds by their token. */
+/* Also where it is written already, if the voter's record shows another one: operators break holds by their token. And where it is the same
+ * one, but an earlier attempt asked for fewer with it. */
 void pawl__token_raise(struct redlock *redlock, struct bid *bid) {
     for (unsigned i = 0; i < redlock->count; i++) {
         struct vote *vote = bid->votes[i];
 
-        if (vote && vote->state == VOTE_GRANTED && vote->grant.token != bid->kit.grant.token)
+        if (vote && vote->state == VOTE_GRANTED && (vote->grant.token != bid->kit.grant.token || !is_written(bid, vote)))
             pawl__vote_raise(redlock, vote, bid->kit.grant.token, bid->kit.grant.token_count);
     }
 }
