@@ -8,7 +8,8 @@
  * Invariants
  *   - A claim is in cohort->claims while it is PENDING, HELD, KEPT or LOST, in the order of submission, and in cohort->leaving while it is
  *     LEAVING. It is in cohort->unsettled too while its withdrawal or downgrade is under way and nobody looks after it: the thread that
- *     unlocks the cohort next does, or comes back to it (sets), or nobody can for now (no service thread).
+ *     unlocks the cohort next does, or the one that withdrew it comes back to it (sets: `awaited`), or nobody can for now (no service
+ *     thread).
  *   - PENDING: it has waiters and no holds; or neither, with withdraw_after_park: the thread that is parked on it withdraws it.
  *   - HELD: it has holds; it has waiters only if it is exclusive.
  *   - OPEN: it is exclusive, has waiters and no holds, and the first waiter is a thread that was called (handoff.c).

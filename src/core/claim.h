@@ -106,6 +106,7 @@ struct claim {
     int lost_early;           /* PENDING: it was told NEWS_LOST or NEWS_BROKEN, and not yet that it is granted; else 0 */
     bool wanted;              /* another process waits behind it: it is not kept, and ends at its bounds */
     pthread_t retired_by;     /* LEAVING: who withdrew it, and wants to know whether it had been lost */
+    bool awaited;             /* LEAVING: that thread comes back for it: no other looks after it meanwhile */
     struct claim_bounds bounds;
     struct claim_tokens tokens;
     struct claim_lease lease;

@@ -196,11 +196,31 @@ void pawl__cohort_submit(struct claim *claim) {
     pawl__cohort_settle(claim, outcome, &why);
 }
 
+/* The next that this thread may look after. */
+static struct claim *next_unsettled(const struct cohort *cohort) {
+    struct claim *claim;
+
+    TAILQ_FOREACH(claim, &cohort->unsettled, unsettled) {
+        if (!claim->awaited || pthread_equal(claim->retired_by, pthread_self()) || atomic_load(&cohort->client->closed))
+            return claim;
+    }
+    return NULL;
+}
+
 void pawl__cohort_adopt_unsettled(struct cohort *cohort) {
     struct claim *claim;
 
-    while ((claim = TAILQ_FIRST(&cohort->unsettled)) && pawl__claim_adopt(claim))
+    while ((claim = next_unsettled(cohort)) && pawl__claim_adopt(claim))
         pawl__claim_take_up(claim);
+}
+
+void pawl__cohort_let_go_unsettled(struct cohort *cohort) {
+    struct claim *claim;
+
+    TAILQ_FOREACH(claim, &cohort->unsettled, unsettled) {
+        claim->awaited |= claim->state == CLAIM_LEAVING && pthread_equal(claim->retired_by, pthread_self());
+    }
+    pawl__cohort_let_go(cohort);
 }
 
 struct hold *pawl__cohort_hold(const struct cohort *cohort, uint64_t owner) {
@@ -509,7 +529,7 @@ int pawl__cohort_finish_unsettled(struct cohort *cohort) {
     int outcome;
 
     atomic_fetch_add(&cohort->client->inside, 1);
-    while ((claim = TAILQ_FIRST(&cohort->unsettled))) {
+    while ((claim = next_unsettled(cohort))) {
         pawl__claim_take_up(claim);
         one = false;
         outcome = pawl__claim_finish(claim, &one);

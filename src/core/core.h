@@ -424,6 +424,8 @@ static inline void pawl__cohort_unlock(struct cohort *cohort) {
         pawl__cohort_adopt_unsettled(cohort);
     pawl__cohort_let_go(cohort);
 }
+/* Unlock. What this thread has withdrawn it will finish itself, and nobody else: it comes back for it. */
+void pawl__cohort_let_go_unsettled(struct cohort *cohort);
 /* Finish it in this thread. 0, or PAWL_ELOST: what this thread withdrew had been lost before. */
 int pawl__cohort_finish_unsettled(struct cohort *cohort);
 /* The same, then unlock. */

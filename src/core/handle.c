@@ -654,7 +654,7 @@ int pawl__lock_give_back(struct pawl_lock *lock, bool shared, bool later, struct
     if (later)
         pawl__cohort_unlock(lock->cohort);
     else
-        pawl__cohort_let_go(lock->cohort);
+        pawl__cohort_let_go_unsettled(lock->cohort);
     return rc;
 }
 
