@@ -2,7 +2,7 @@
 """Put the scripts together from the parts in lua/, and write a C file with all of them: lua/build.py redis|redlock OUTPUT FILE.lua...
 
 Of each part its functions and what is between them are constants of that file, without comments and indents, which would go over the wire
-at every EVAL. A script is a list of these, with its length and its SHA-1, by which EVALSHA names it. A function that a script has no use for
+at every EVAL. A script is a list of these, with its length and its SHA-1, by which EVALSHA names it. A function that a script never calls
 is not in it: the server makes each one anew whenever the script runs. In a cluster a message goes to a channel of its own slot, so there
 each script stands once more with the commands for that.
 """
