@@ -160,6 +160,7 @@ static bool on_want(struct check *check, const struct record *record) {
         .believed = NEVER,
         .ended = NEVER,
         .seen = NEVER,
+        .limit = NEVER,
         .process = process->number,
         .permits = (uint32_t)record->numbers[0],
         .who = record->who,
@@ -290,25 +291,66 @@ static void on_again(struct check *check, const struct record *record, const str
 }
 
 /* It asked how long it is assured; 0: no longer. */
-static void on_sure(struct check *check, const struct record *record, struct attempt *attempt) {
-    if (record->numbers[0] == 0) {
+static void on_sure(struct check *check, const struct record *record, struct attempt *attempt, int64_t assured) {
+    if (assured == 0) {
         attempt->believed = earlier(attempt->believed, record->time);
         return;
     }
     if (attempt->believed < record->time)
         check_complain(check, RULE_TOLD, "line %zu: assured again, %" PRId64 " ms after it was told of its loss", check->lines,
                        (record->time - attempt->believed) / 1000000);
-    if (record->numbers[0] < 0)
+    if (assured < 0)
         attempt->promise = NEVER;
-    else if (attempt->promise < record->time + record->numbers[0])
-        attempt->promise = record->time + record->numbers[0];
+    else if (attempt->promise < record->time + assured)
+        attempt->promise = record->time + assured;
+}
+
+/* Who asks for less than it has may have no more from then on. */
+static void on_extend(const struct record *record, struct attempt *attempt) {
+    attempt->extend = record->time;
+    attempt->limit = record->numbers[0] < 0 ? NEVER : record->numbers[0];
+    if (attempt->limit != NEVER)
+        attempt->promise = earlier(attempt->promise, record->time + bound_limit(attempt->limit));
+}
+
+/* Was nothing broken since then? */
+static bool is_quiet(const struct check *check, int64_t since) {
+    for (size_t i = 0; i < check->stroke_count; i++)
+        if (check->strokes[i].end >= since)
+            return false;
+    return true;
+}
+
+/* Until when must a hold be assured that was extended? The lease, or the limit, counts from when the call began, at the earliest; engines
+ * take off what clocks may be wrong by, and a moment. */
+static int64_t least_promise(const struct check *check, const struct attempt *attempt) {
+    if (check->terms.lease == 0 || check->terms.proves || !is_quiet(check, attempt->extend))
+        return 0;
+    return attempt->extend + earlier(check->terms.lease, attempt->limit) / 10 * 9 - INT64_C(20000000);
+}
+
+/* It was confirmed, or not, and asked then how long it is assured, which took some time. No limit is passed. */
+static void on_extended(struct check *check, const struct record *record, struct attempt *attempt) {
+    int64_t code = record->numbers[0], assured = record->numbers[1], done = record->time + record->numbers[2];
+
+    if (code != 0 && !check_expects(check, (int)code))
+        check_complain(check, RULE_ERROR, "line %zu: a hold was not extended: %s", check->lines, pawl_error_name((int)code));
+    if (attempt->limit != NEVER && (assured < 0 || assured > attempt->limit))
+        check_complain(check, RULE_TOLD, "line %zu: assured for %.3f ms, and it was to last for %.3f ms", check->lines,
+                       (double)assured / 1e6, (double)attempt->limit / 1e6);
+    if (code == 0 && assured >= 0 && done + assured < least_promise(check, attempt))
+        check_complain(check, RULE_TOLD, "line %zu: extended %.3f ms after that was asked for, and assured for %.3f ms alone",
+                       check->lines, (double)(record->time - attempt->extend) / 1e6, (double)assured / 1e6);
+    if (attempt->limit != NEVER && assured >= 0)
+        attempt->promise = earlier(attempt->promise, record->time + assured);
+    on_sure(check, record, attempt, assured);
 }
 
 static void on_lost(struct check *check, const struct record *record, struct attempt *attempt) {
     check->verdict.lost++;
     attempt->believed = earlier(attempt->believed, record->time);
-    /* Without a lease nothing ends a hold but a break or the loss of the ground it stands on. */
-    if (check->terms.lease == 0 && !check->asks[FAULT_BREAK_NOW] && !check->asks[FAULT_CORRUPTION])
+    /* Without a lease nothing ends a hold but its limit, a break, or the loss of the ground it stands on. */
+    if (check->terms.lease == 0 && attempt->promise == NEVER && !check->asks[FAULT_BREAK_NOW] && !check->asks[FAULT_CORRUPTION])
         check_complain(check, RULE_TOLD, "line %zu: a hold was told as lost, and no fault could have taken it", check->lines);
 }
 
@@ -351,6 +393,7 @@ static bool on_engine(struct check *check, const struct record *record) {
     name[record->text_length] = '\0';
     check->has_oracle = oracle_read(check->table, name, &check->oracle, why, sizeof why);
     check->terms.votes = strcmp(name, "redlock") == 0;
+    check->terms.proves = strncmp(name, "zookeeper", strlen("zookeeper")) == 0;
     check->terms.early = strcmp(name, "redis-replicas") == 0;
     check->terms.hears = strncmp(name, "redis", strlen("redis")) == 0 || strcmp(name, "sentinel") == 0 ||
                          strcmp(name, "cluster") == 0;
@@ -603,7 +646,13 @@ static bool on_client(struct check *check, const struct record *record) {
         on_again(check, record, attempt);
         return true;
     case RECORD_SURE:
-        on_sure(check, record, attempt);
+        on_sure(check, record, attempt, record->numbers[0]);
+        return true;
+    case RECORD_EXTEND:
+        on_extend(record, attempt);
+        return true;
+    case RECORD_EXTENDED:
+        on_extended(check, record, attempt);
         return true;
     case RECORD_LOST:
         on_lost(check, record, attempt);

@@ -18,6 +18,8 @@ struct attempt {
     int64_t believed;  /* until when: see check.h */
     int64_t ended;     /* when the last call of it returned, or the process was gone */
     int64_t seen;      /* from when on it is known to be queued; NEVER: not known */
+    int64_t extend;    /* when it was last about to be extended, ... */
+    int64_t limit;     /* ... and the ns that it may last from then on; NEVER: it has no limit, or nobody knows it */
     uint64_t token;
     uint64_t version; /* of the store, when it read */
     uint32_t process; /* a number for SLOT.LIFE */
@@ -85,6 +87,7 @@ struct lock_state {
 struct terms {
     bool votes;    /* the engine is Redlock */
     bool early;    /* an observer is told what too few replicas have, and a failover may take back */
+    bool proves;   /* an answer assures holds from the one before it on */
     bool hears;    /* threads that share a claim have no bounds before they hear that others want it */
     bool counted;  /* such a foreigner takes part that pawl does not share permits with */
     bool nests;    /* acquires are ended for a deadlock's sake */

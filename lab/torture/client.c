@@ -40,8 +40,9 @@ struct thread {
     struct who who;
     struct dice dice;
     pthread_t id;
-    uint64_t writes;                        /* values that it has written */
-    struct pawl_lock *tasks[RIG_LOCKS_MAX]; /* for acquires without blocking */
+    uint64_t writes;                          /* values that it has written */
+    struct pawl_lock *tasks[RIG_LOCKS_MAX];   /* for acquires without blocking */
+    struct pawl_lock *limited[RIG_LOCKS_MAX]; /* for holds with a limit */
 };
 
 /* One acquire and what it asks for. */
@@ -55,6 +56,7 @@ struct wish {
     int64_t timeout_ms;
     int64_t patience_ms; /* cancelled after that */
     bool task;
+    bool limited; /* the hold lasts no longer than its handle lets it */
 };
 
 static int64_t now(const struct thread *thread) {
@@ -231,17 +233,72 @@ static void enter_again(struct thread *thread, const struct wish *wish) {
 
 /* For ever, and one permit. */
 static struct wish wish_for(struct thread *thread, int index) {
-    return (struct wish){.who = thread->who,
-                         .index = index,
-                         .lock = &thread->client->page->lock[index],
-                         .handle = thread->client->locks[index],
-                         .permits = 1,
-                         .timeout_ms = PAWL_FOREVER};
+    return (struct wish){
+        .who = thread->who, .index = index, .lock = &thread->client->page->lock[index], .permits = 1, .timeout_ms = PAWL_FOREVER};
 }
 
 /* Any lock, and one of its permits. */
 static struct wish draw_one(struct thread *thread) {
     return wish_for(thread, (int)dice_below(&thread->dice, (uint64_t)thread->client->page->locks));
+}
+
+/* Of 100 times so many; where that is none, nothing is drawn. */
+static bool draw_share(struct thread *thread, int percent) {
+    return percent > 0 && dice_percent(&thread->dice, (unsigned)percent);
+}
+
+/* ---- Handles -------------------------------------------------------------------------------------------------------------- */
+
+int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret,
+                 struct pawl_error *reterr) {
+    if (lock->kind == PAWL_MUTEX)
+        return pawl_mutex_new(pawl, lock->name, flags, ret, reterr);
+    if (lock->kind == PAWL_RWLOCK)
+        return pawl_rwlock_new(pawl, lock->name, flags, ret, reterr);
+    return pawl_semaphore_new(pawl, lock->name, lock->limit, flags, ret, reterr);
+}
+
+static struct pawl_lock *new_handle(struct client *client, const struct rig_lock *lock, unsigned flags) {
+    struct pawl_lock *handle = NULL;
+    struct pawl_error error = {.text = "no callback"};
+    int result = rig_lock_new(client->pawl, lock, flags, &handle, &error);
+
+    if (result < 0 || pawl_on_loss(handle, on_loss, client, &error) < 0) {
+        say("client %d: %s", client->who.slot, error.text);
+        _exit(EXIT_BROKEN);
+    }
+    return handle;
+}
+
+/* How long a hold may last: a moment, or longer than a lease. */
+static int64_t draw_limit(struct thread *thread) {
+    const struct page *page = thread->client->page;
+    int64_t lease_ms = page->lease_ms > 0 ? page->lease_ms : 1000;
+
+    return page->uses.limit_ms + dice_between(&thread->dice, 0, dice_percent(&thread->dice, 50) ? lease_ms / 4 : lease_ms * 5 / 2);
+}
+
+/* Threads share one, but for acquires without blocking and for holds with a limit; or each acquire has its own. */
+static void open_handle(struct thread *thread, struct wish *wish) {
+    struct client *client = thread->client;
+    unsigned flags = wish->task ? PAWL_TASK : 0;
+    struct pawl_lock **place = wish->task      ? &thread->tasks[wish->index]
+                               : wish->limited ? &thread->limited[wish->index]
+                                               : &client->locks[wish->index];
+
+    if (client->page->uses.per_use)
+        wish->handle = new_handle(client, wish->lock, flags);
+    else if (*place == NULL)
+        wish->handle = *place = new_handle(client, wish->lock, flags);
+    else
+        wish->handle = *place;
+    if (wish->limited && pawl_set_max_hold(wish->handle, draw_limit(thread), NULL) < 0)
+        _exit(EXIT_BROKEN);
+}
+
+static void close_handle(struct thread *thread, const struct wish *wish) {
+    if (thread->client->page->uses.per_use)
+        pawl_lock_free(wish->handle);
 }
 
 /* ---- Values --------------------------------------------------------------------------------------------------------------- */
@@ -283,11 +340,6 @@ static void put_value(struct thread *thread, const struct wish *wish, uint64_t t
     int result = put_bytes(thread, wish, token, how, number);
 
     NOTE(thread, wish, now(thread), RECORD_STORED, "%d %d", wish->index, result);
-}
-
-/* Of 100 times so many; where that is none, nothing is drawn. */
-static bool draw_share(struct thread *thread, int percent) {
-    return percent > 0 && dice_percent(&thread->dice, (unsigned)percent);
 }
 
 static enum record_kind draw_put(struct thread *thread) {
@@ -343,8 +395,11 @@ static void use_value(struct thread *thread, const struct wish *wish) {
 static void peek(struct thread *thread) {
     struct wish wish = draw_one(thread);
 
-    if (wish.lock->kind != PAWL_SEMAPHORE)
-        look_at_value(thread, &wish, 0);
+    if (wish.lock->kind == PAWL_SEMAPHORE)
+        return;
+    open_handle(thread, &wish);
+    look_at_value(thread, &wish, 0);
+    close_handle(thread, &wish);
 }
 
 /* In the name of a hold that was granted lately, as a program that `pawl run` has started: of whichever process, and it may be over. */
@@ -386,6 +441,31 @@ static void dwell(struct thread *thread, const struct wish *wish) {
     }
 }
 
+/* Another limit from now on, if it has one; if not, it is confirmed. */
+static void extend(struct thread *thread, const struct wish *wish) {
+    int64_t limit_ms = dice_percent(&thread->dice, 15) ? PAWL_FOREVER : draw_limit(thread);
+    int64_t patience_ms = dice_between(&thread->dice, 0, dice_percent(&thread->dice, 30) ? 20 : 1000);
+
+    NOTE(thread, wish, now(thread), RECORD_EXTEND, "%d %" PRId64, wish->index,
+         wish->limited && limit_ms != PAWL_FOREVER ? limit_ms * 1000000 : -1);
+    int result = pawl_extend(wish->handle, limit_ms, patience_ms, NULL);
+    int64_t time = now(thread), assured = assured_ns(wish->handle);
+
+    NOTE(thread, wish, time, RECORD_EXTENDED, "%d %d %" PRId64 " %" PRId64, wish->index, result, assured, now(thread) - time);
+}
+
+static void hold_on(struct thread *thread, const struct wish *wish) {
+    const struct page *page = thread->client->page;
+
+    if (draw_share(thread, page->uses.extend))
+        extend(thread, wish);
+    dwell(thread, wish);
+    while (draw_share(thread, page->uses.extend) && atomic_load(&page->phase) == PHASE_RUN) {
+        extend(thread, wish);
+        dwell(thread, wish);
+    }
+}
+
 static void let_go(struct thread *thread, const struct wish *wish, bool shared) {
     atomic_store(&thread->client->tokens[wish->who.thread], 0);
     atomic_fetch_sub(&thread->client->page->slots[wish->who.slot].holds, 1);
@@ -404,7 +484,7 @@ static void hold(struct thread *thread, const struct wish *wish) {
         enter_again(thread, wish);
     if (thread->client->values > 0)
         use_value(thread, wish);
-    dwell(thread, wish);
+    hold_on(thread, wish);
     if (thread->client->values > 0 && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 30))
         use_value(thread, wish);
     if (wish->lock->kind == PAWL_RWLOCK && wish->mode == PAWL_EXCLUSIVE && dice_percent(&thread->dice, 20)) {
@@ -418,27 +498,6 @@ static void hold(struct thread *thread, const struct wish *wish) {
 }
 
 /* ---- What next? ----------------------------------------------------------------------------------------------------------- */
-
-int rig_lock_new(struct pawl *pawl, const struct rig_lock *lock, unsigned flags, struct pawl_lock **ret,
-                 struct pawl_error *reterr) {
-    if (lock->kind == PAWL_MUTEX)
-        return pawl_mutex_new(pawl, lock->name, flags, ret, reterr);
-    if (lock->kind == PAWL_RWLOCK)
-        return pawl_rwlock_new(pawl, lock->name, flags, ret, reterr);
-    return pawl_semaphore_new(pawl, lock->name, lock->limit, flags, ret, reterr);
-}
-
-static struct pawl_lock *new_handle(struct client *client, const struct rig_lock *lock, unsigned flags) {
-    struct pawl_lock *handle = NULL;
-    struct pawl_error error = {.text = "no callback"};
-    int result = rig_lock_new(client->pawl, lock, flags, &handle, &error);
-
-    if (result < 0 || pawl_on_loss(handle, on_loss, client, &error) < 0) {
-        say("client %d: %s", client->who.slot, error.text);
-        _exit(EXIT_BROKEN);
-    }
-    return handle;
-}
 
 static void draw_mode(struct thread *thread, struct wish *wish) {
     struct dice *dice = &thread->dice;
@@ -467,20 +526,21 @@ static struct wish draw(struct thread *thread) {
     draw_timeout(thread, &wish, way);
     wish.task = way >= 90;
     wish.patience_ms = dice_between(&thread->dice, 0, 100);
-    if (wish.task && thread->tasks[wish.index] == NULL)
-        thread->tasks[wish.index] = new_handle(thread->client, wish.lock, PAWL_TASK);
-    if (wish.task)
-        wish.handle = thread->tasks[wish.index];
+    wish.limited = !wish.task && draw_share(thread, thread->client->page->uses.extend);
     return wish;
 }
 
 static void have_one(struct thread *thread) {
     struct wish wish = draw(thread);
 
+    open_handle(thread, &wish);
     if (take(thread, &wish))
         hold(thread, &wish);
     else if (wish.timeout_ms == 0)
-        nap(1); /* don't spin on what others have */
+        nap(1); /* don't spin on what others have, */
+    else if (thread->client->page->uses.gives_up)
+        nap(dice_between(&thread->dice, 1, 20)); /* nor while a server is away */
+    close_handle(thread, &wish);
 }
 
 /* ---- Several as one ------------------------------------------------------------------------------------------------------- */
@@ -525,15 +585,7 @@ static bool take_set(struct thread *thread, const struct wish *wishes, int count
     return result >= 0;
 }
 
-static void have_set(struct thread *thread) {
-    struct wish wishes[SET_MAX];
-    int count = draw_set(thread, wishes);
-
-    if (!take_set(thread, wishes, count)) {
-        if (wishes[0].timeout_ms == 0)
-            nap(1);
-        return;
-    }
+static void hold_set(struct thread *thread, const struct wish *wishes, int count) {
     for (int i = 0; i < count; i++)
         if (wishes[i].mode == PAWL_EXCLUSIVE)
             update(thread, &wishes[i]);
@@ -542,7 +594,30 @@ static void have_set(struct thread *thread) {
         let_go(thread, &wishes[i], wishes[i].mode == PAWL_SHARED);
 }
 
+static void have_set(struct thread *thread) {
+    struct wish wishes[SET_MAX];
+    int count = draw_set(thread, wishes);
+
+    for (int i = 0; i < count; i++)
+        open_handle(thread, &wishes[i]);
+    if (take_set(thread, wishes, count))
+        hold_set(thread, wishes, count);
+    else if (wishes[0].timeout_ms == 0 || thread->client->page->uses.gives_up)
+        nap(1);
+    for (int i = 0; i < count; i++)
+        close_handle(thread, &wishes[i]);
+}
+
 /* ---- Two, one after the other ---------------------------------------------------------------------------------------------- */
+
+static void hold_nested(struct thread *thread, const struct wish *outer, const struct wish *inner) {
+    dwell(thread, outer);
+    if (take(thread, inner)) {
+        dwell(thread, inner);
+        let_go(thread, inner, false);
+    }
+    let_go(thread, outer, false);
+}
 
 /* The first lock and the client's own, in either order: threads of this client may come to wait for each other. No other client can be in
  * that circle: it has not this one's own lock, and a thread of it that waits for its own has the first one, which this circle is about. */
@@ -557,22 +632,24 @@ static void have_nested(struct thread *thread) {
     draw_timeout(thread, inner, dice_below(&thread->dice, 100));
     if (most > 0 && inner->timeout_ms > most)
         inner->timeout_ms = dice_between(&thread->dice, 1, most);
-    if (wishes[0].lock->kind == PAWL_SEMAPHORE || !take(thread, outer))
+    if (wishes[0].lock->kind == PAWL_SEMAPHORE)
         return;
-    dwell(thread, outer);
-    if (take(thread, inner)) {
-        dwell(thread, inner);
-        let_go(thread, inner, false);
-    }
-    let_go(thread, outer, false);
+    open_handle(thread, outer);
+    open_handle(thread, inner);
+    if (take(thread, outer))
+        hold_nested(thread, outer, inner);
+    close_handle(thread, inner);
+    close_handle(thread, outer);
 }
 
 /* Enter and leave, if that is possible at once, without asking for a token. */
-static void blink(struct thread *thread, const struct wish *wish) {
+static void blink(struct thread *thread, struct wish *wish) {
+    open_handle(thread, wish);
     NOTE(thread, wish, now(thread), RECORD_BLINK, "%d", wish->index);
     if (pawl_acquire(wish->handle, 0, NULL) == 0)
         pawl_release(wish->handle, NULL);
     NOTE(thread, wish, now(thread), RECORD_BLINKED, "%d", wish->index);
+    close_handle(thread, wish);
 }
 
 /* Where locks are kept: leave one alone for a while. */
@@ -629,13 +706,15 @@ static struct pawl *open_patiently(const struct page *page) {
 }
 
 /* Does the engine have values beside its locks? */
-static bool has_values(const struct client *client) {
+static bool has_values(struct client *client) {
     for (int i = 0; i < client->page->locks; i++)
         if (client->page->lock[i].kind != PAWL_SEMAPHORE) {
+            struct pawl_lock *own = client->page->uses.per_use ? new_handle(client, &client->page->lock[i], 0) : NULL;
             const struct pawl_value *value = NULL;
-            int result = pawl_value_get(client->locks[i], &value, NULL);
+            int result = pawl_value_get(own != NULL ? own : client->locks[i], &value, NULL);
 
             pawl_value_free(value);
+            pawl_lock_free(own);
             return result != PAWL_EUNSUPPORTED;
         }
     return false;
@@ -660,8 +739,10 @@ static void run_threads(struct client *client) {
     for (int i = 0; i < started; i++)
         pthread_join(threads[i].id, NULL);
     for (int i = 0; i < started; i++)
-        for (int j = 0; j < client->page->locks; j++)
+        for (int j = 0; j < client->page->locks; j++) {
             pawl_lock_free(threads[i].tasks[j]);
+            pawl_lock_free(threads[i].limited[j]);
+        }
     free(threads);
 }
 
@@ -672,9 +753,9 @@ int client_main(struct page *page, const struct history *history, int slot, unsi
     client.pawl = open_patiently(page);
     if (client.pawl == NULL)
         return 0;
-    for (int i = 0; i < page->locks; i++)
+    for (int i = 0; i < page->locks && !page->uses.per_use; i++)
         client.locks[i] = new_handle(&client, &page->lock[i], 0);
-    if (page->nests > 0)
+    if (page->nests > 0 && !page->uses.per_use)
         client.locks[page->locks + slot] = new_handle(&client, &page->lock[page->locks + slot], 0);
     client.values = page->values > 0 && has_values(&client) ? (unsigned)page->values : 0;
     if (!history_append(history, history_now(history), client.who, RECORD_START, "%d", (int)getpid()))

@@ -56,6 +56,8 @@
     X(AGAIN, "again", "ln")                                                                                                        \
     X(INNER, "inner", "l")                                                                                                         \
     X(SURE, "sure", "li")                                                                                                          \
+    X(EXTEND, "extend", "li")                                                                                                      \
+    X(EXTENDED, "extended", "liii")                                                                                                \
     X(READ, "read", "ln")                                                                                                          \
     X(WRITE, "write", "ln")                                                                                                        \
     X(PUT, "put", "lnn")                                                                                                           \

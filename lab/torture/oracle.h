@@ -30,6 +30,11 @@ static inline int64_t bound_ns(struct bound bound, int64_t lease_ns) {
     return bound.leases * lease_ns + bound.ms * 1000000;
 }
 
+/* Who has a hold that is to last so long may believe it for so long, until it hears more: clocks may be wrong by a little. */
+static inline int64_t bound_limit(int64_t limit_ns) {
+    return limit_ns - limit_ns / 50 - 5000000;
+}
+
 struct oracle {
     struct {
         bool known; /* there is a row */

@@ -40,6 +40,14 @@ struct rig_slot {
     _Atomic int holds; /* how many of its threads hold something */
 };
 
+/* How clients use the library. */
+struct rig_uses {
+    int extend;       /* of 100 acquires so many have a limit, and of 100 holds so many are extended, ... */
+    int64_t limit_ms; /* ... for so long at least: what is over before it is known to be held is asked for again and again */
+    bool per_use;     /* each acquire is by a handle of its own, which is freed after it */
+    bool gives_up;    /* acquires end while a server is away */
+};
+
 /* What the observer is to break. */
 struct rig_breaks {
     int share; /* of 100 times that a hold is seen, so often its holder is asked to give it up: pawl break without --now */
@@ -57,12 +65,13 @@ struct page {
     int64_t began;      /* history_clock() */
     int64_t began_wall; /* Unix time then, in ns */
     int clients, threads, locks;
-    int sets;         /* of 100 acquires so many are of several locks at once */
-    int nests;        /* of 100 acquires so many are of two locks, one after the other: the first and the client's own */
-    int64_t nest_ms;  /* how long the second of them is waited for at most; 0: for ever */
-    int values;       /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
-    int notes;        /* of 100 of these so many are of the note, the second value beside the lock */
-    int by_token;     /* of 100 writes so many are in the name of a hold that is known by its token */
+    int sets;        /* of 100 acquires so many are of several locks at once */
+    int nests;       /* of 100 acquires so many are of two locks, one after the other: the first and the client's own */
+    int64_t nest_ms; /* how long the second of them is waited for at most; 0: for ever */
+    int values;      /* of 100 holds so many read or write what lies beside the lock, if the engine has that */
+    int notes;       /* of 100 of these so many are of the note, the second value beside the lock */
+    int by_token;    /* of 100 writes so many are in the name of a hold that is known by its token */
+    struct rig_uses uses;
     int watch;        /* of 100 locks that a client has so many are observed by it, too, ... */
     int64_t watch_ms; /* ... which is told of the last state within so long */
     struct rig_lock lock[RIG_LOCKS_MAX];

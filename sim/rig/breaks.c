@@ -43,13 +43,28 @@ static void leave(struct breaks_hold *hold, int64_t time) {
     hold->left = earlier(hold->left, time);
 }
 
+/* It was then; 0: no longer. */
+static void be_assured(struct breaks_hold *hold, int64_t time, int64_t assured) {
+    if (assured == 0)
+        hold->believed = earlier(hold->believed, time);
+    else if (assured < 0 || hold->promise < time + assured)
+        hold->promise = assured < 0 ? NEVER : time + assured;
+}
+
 static void by_holder(const struct record *record, struct breaks_hold *hold) {
     switch (record->kind) {
     case RECORD_SURE:
-        if (record->numbers[0] == 0)
-            hold->believed = earlier(hold->believed, record->time);
-        else if (record->numbers[0] < 0 || hold->promise < record->time + record->numbers[0])
-            hold->promise = record->numbers[0] < 0 ? NEVER : record->time + record->numbers[0];
+        be_assured(hold, record->time, record->numbers[0]);
+        break;
+    case RECORD_EXTEND:
+        hold->has_limit = record->numbers[0] >= 0;
+        if (hold->has_limit)
+            hold->promise = earlier(hold->promise, record->time + bound_limit(record->numbers[0]));
+        break;
+    case RECORD_EXTENDED:
+        if (hold->has_limit && record->numbers[1] >= 0)
+            hold->promise = earlier(hold->promise, record->time + record->numbers[1]);
+        be_assured(hold, record->time, record->numbers[1]);
         break;
     case RECORD_DOWN:
         hold->mode = 's';

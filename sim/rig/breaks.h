@@ -27,6 +27,7 @@ struct breaks_hold {
     int64_t left; /* when its release began, or its process ended */
     short lock;
     char mode;
+    bool has_limit;
 };
 
 /* A claim that is sure to have been asked back. */

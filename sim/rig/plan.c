@@ -145,7 +145,7 @@ static void drop_plain(struct plan *plan) {
 bool plan_read_options(struct plan *plan, const char *text, char *ret_why, size_t size) {
     struct piece rest = {text, strlen(text)}, part;
 
-    plan->breaks = 0; /* what was written down without it is to stay as it was */
+    plan->breaks = plan->extend = plan->peruse = plan->tries = 0; /* what was written down without it is to stay as it was */
     while (text[0] != '\0' && strcmp(text, "-") != 0 && next_part(&rest, ',', &part)) {
         struct piece value = part, key = {NULL, 0};
 

@@ -24,6 +24,8 @@
     X(values, 100)   /* of 100 holds so many write or read what lies beside the lock */                                            \
     X(notes, 100)    /* of 100 of these so many are of the note, the second value beside it */                                     \
     X(bytoken, 100)  /* of 100 writes so many are in the name of another's hold */                                                 \
+    X(extend, 100)   /* of 100 acquires so many have a limit, and of 100 holds so many are extended, or confirmed */               \
+    X(peruse, 1)     /* 1: each acquire is by a handle of its own, which is freed after it */                                      \
     X(watch, 100)    /* of 100 locks that a client has so many are observed by it, too */                                          \
     X(together, 1)   /* 1: all locks are in one slot of a cluster */                                                               \
     X(time, 3600000) /* ms, as all times unless it says otherwise */                                                               \
@@ -45,6 +47,7 @@
     X(throttle, 1000000) /* ZooKeeper: one in so many requests is refused, for there are too many; 0: none */                      \
     X(keep, 600000)      /* a lock that nobody holds stays with its client for so long; 0: it is given back at once */             \
     X(breaks, 100)       /* of 100 times that the observer sees a hold, so often it is asked back: pawl break without --now */     \
+    X(tries, 100)        /* after so many failures to connect, one every few ms, acquires end: ?retry=; 0: never */                \
     X(patience, 600000)  /* nobody waits for longer for a lock that it could have, under any fault; 0: as calm and faults allow */ \
     X(requests, 1000000) /* so many hundredths of a message per hold at most, in a calm run without an observer; 0: any number */
 
@@ -86,6 +89,10 @@ static inline bool plan_refuses_often(const struct plan *plan) {
 /* Are locks kept? Not with handoff=0, where each acquire has its place in the queue. */
 static inline bool plan_keeps(const struct plan *plan) {
     return plan->keep > 0 && strstr(plan->url, "handoff=0") == NULL;
+}
+/* Do acquires end while a server is away? */
+static inline bool plan_gives_up(const struct plan *plan) {
+    return plan->tries > 0 && strstr(plan->url, "retry=") == NULL;
 }
 /* So long it may take in the end until the last deadlocks are ended: who waits is looked at after a second, and then every four. */
 enum { PLAN_DEADLOCKS_MS = 10000 };

@@ -19,6 +19,8 @@
 #define BREAK (2 * WORLD_SECOND)
 /* Where a deadlock is only told, who waits in it gives up by then: after it was told. */
 enum { NEST_MS = 4000 };
+/* How often something is under way before a hold with a limit is granted, at the most, as a rule. */
+enum { ROUND_TRIPS = 3 };
 
 void rig_note(struct rig *rig, enum record_kind kind, const char *format, ...) {
     char text[HISTORY_LINE / 2];
@@ -192,14 +194,18 @@ static int64_t watch_ms_of(const struct plan *plan) {
     return (calm ? 2000 : 4000 + 2 * plan->lease) + (plan->nests > 0 ? PLAN_DEADLOCKS_MS : 0);
 }
 
-/* Who looks in the end keeps nothing. */
+/* Who looks in the end keeps nothing, and does not give up. */
 static void set_up_urls(struct rig *rig) {
     const struct plan *plan = rig->plan;
-    char kept[sizeof plan->url + 32];
+    char options[sizeof plan->url + 64];
+    size_t used = (size_t)snprintf(options, sizeof options, "%s", plan->url);
 
     servers_url(&rig->servers, plan->url, rig->page->direct, sizeof rig->page->direct);
-    snprintf(kept, sizeof kept, "%s%skeep=%" PRId64, plan->url, plan->url[0] != '\0' ? "&" : "", plan->keep);
-    servers_url(&rig->servers, plan_keeps(plan) ? kept : plan->url, rig->page->url, sizeof rig->page->url);
+    if (plan_keeps(plan))
+        used += (size_t)snprintf(options + used, sizeof options - used, "%skeep=%" PRId64, used > 0 ? "&" : "", plan->keep);
+    if (plan_gives_up(plan))
+        snprintf(options + used, sizeof options - used, "%sretry=5,50,%" PRId64, used > 0 ? "&" : "", plan->tries);
+    servers_url(&rig->servers, options, rig->page->url, sizeof rig->page->url);
 }
 
 static void set_up_page(struct rig *rig) {
@@ -219,6 +225,10 @@ static void set_up_page(struct rig *rig) {
     page->values = (int)plan->values;
     page->notes = (int)plan->notes;
     page->by_token = (int)plan->bytoken;
+    page->uses.extend = (int)plan->extend;
+    page->uses.limit_ms = PAWL_MAX_HOLD_MS_MIN + ROUND_TRIPS * 2 * plan->far / 1000;
+    page->uses.per_use = plan->peruse != 0;
+    page->uses.gives_up = plan_gives_up(plan);
     page->watch_ms = watch_ms_of(plan);
     page->breaks.share = plan_breaks(plan) ? (int)plan->breaks : 0;
     page->watch = plan_refuses_often(plan) ? 0 : (int)plan->watch;

@@ -237,6 +237,7 @@ unsigned shrink_plan(struct plan *plan, const char *rule, int64_t budget_ms) {
         {offsetof(struct plan, clients), 1}, {offsetof(struct plan, threads), 1},    {offsetof(struct plan, locks), 1},
         {offsetof(struct plan, time), 1},    {offsetof(struct plan, observer), 0},   {offsetof(struct plan, keep), 0},
         {offsetof(struct plan, watch), 0},   {offsetof(struct plan, values), 0},     {offsetof(struct plan, breaks), 0},
+        {offsetof(struct plan, extend), 0},  {offsetof(struct plan, peruse), 0},     {offsetof(struct plan, tries), 0},
     };
     struct attempt *attempt = malloc(sizeof *attempt);
     bool any = true;

@@ -34,6 +34,9 @@ enum purpose {
     FOR_NESTS = 117,
     FOR_NOTES = 118,
     FOR_BREAKS = 119,
+    FOR_EXTEND = 120,
+    FOR_PER_USE = 121,
+    FOR_TRIES = 122,
 };
 
 enum { TIME_MS = 5000, MOMENTS_MS = 1500, CALM_PERCENT = 12 };
@@ -256,6 +259,31 @@ static void draw_by_token(struct plan *plan) {
     plan->bytoken = any && plan->values > 0 ? share : 0;
 }
 
+/* In every fourth run holds have limits, and are extended. */
+static void draw_extend(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_EXTEND);
+    bool any = dice_percent(&dice, 25);
+    int64_t share = dice_between(&dice, 10, 70);
+
+    plan->extend = any ? share : 0;
+}
+
+/* In every fifth run there is a handle for each use. */
+static void draw_per_use(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_PER_USE);
+
+    plan->peruse = dice_percent(&dice, 20);
+}
+
+/* In every fifth run acquires end soon where there is no connection: at the first failure or a few more. */
+static void draw_tries(struct plan *plan) {
+    struct dice dice = dice_new(plan->seed, FOR_TRIES);
+    bool any = dice_percent(&dice, 20);
+    int64_t tries = dice_between(&dice, 1, dice_percent(&dice, 60) ? 2 : 6);
+
+    plan->tries = any && strstr(plan->url, "retry=") == NULL ? tries : 0;
+}
+
 /* In every fourth run clients observe locks, too: each change makes each of them look. */
 static void draw_watch(struct plan *plan) {
     struct dice dice = dice_new(plan->seed, FOR_WATCH);
@@ -362,6 +390,9 @@ void plan_draw(struct plan *plan, const struct sim_service *service, uint64_t se
     draw_watch(plan);
     draw_observer(plan);
     draw_breaks(plan);
+    draw_extend(plan);
+    draw_per_use(plan);
+    draw_tries(plan);
     draw_actors(plan);
     plan_draw_strokes(plan);
 }

@@ -178,8 +178,9 @@ static bool bounds_waits(const struct plan *plan, int64_t *more) {
     return counts(plan, "calm");
 }
 
-/* Nothing strikes that could take a hold from a client that lives. A slot that moves does not, unless it takes long. A server that refuses
- * many requests does: a client whose signs of life are refused does not know in time that its session lives. */
+/* Nothing strikes that could take a hold from a client that lives, nor has any a limit. A slot that moves does not, unless that takes
+ * long. A server that refuses many requests does: a client whose signs of life are refused does not know in time that its session
+ * lives. */
 static bool spares_holders(const struct plan *plan) {
     const struct oracle *oracle = service_oracle(plan->service);
 
@@ -190,7 +191,7 @@ static bool spares_holders(const struct plan *plan) {
             (stroke->fault != FAULT_SLOT_MIGRATION || stroke->span_ms > plan->lease / 3 || strstr(plan->url, "claim=") != NULL))
             return false;
     }
-    return counts(plan, "calm") && !plan_has_foreigners(plan) && !plan_breaks(plan) && !plan_refuses_often(plan);
+    return counts(plan, "calm") && !plan_has_foreigners(plan) && !plan_breaks(plan) && !plan_refuses_often(plan) && plan->extend == 0;
 }
 
 /* Those who are handed the lock by each other leave a turn to foreigners that listen: after one release in 16, drawn by lot. That none came

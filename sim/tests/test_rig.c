@@ -436,6 +436,30 @@ static void test_breaks_are_drawn(void **state) {
     assert_in_range(drawn, SEEDS / 10, SEEDS / 3);
 }
 
+/* The same of limits, handles and tries; a URL that says when acquires end is left alone. */
+static void test_uses_are_drawn(void **state) {
+    enum { SEEDS = 400 };
+    struct plan plan;
+    char why[160];
+    int limits = 0, handles = 0, tries = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        plan_draw(&plan, redis(), plan_seed(1, seed));
+        assert_true(plan.tries == 0 || plan_gives_up(&plan));
+        limits += plan.extend > 0;
+        handles += plan.peruse > 0;
+        tries += plan.tries > 0;
+        assert_true(plan_read_options(&plan, "clients=2", why, sizeof why));
+        assert_int_equal(plan.extend + plan.peruse + plan.tries, 0);
+        assert_true(plan_read_options(&plan, "tries=2,url=retry=5", why, sizeof why));
+        assert_false(plan_gives_up(&plan));
+    }
+    assert_in_range(limits, SEEDS / 6, SEEDS / 3);
+    assert_in_range(handles, SEEDS / 8, SEEDS / 3);
+    assert_in_range(tries, SEEDS / 12, SEEDS / 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strokes_as_text),
@@ -456,6 +480,7 @@ int main(void) {
         cmocka_unit_test(test_broken_and_handed_on),
         cmocka_unit_test(test_broken_and_in_the_way),
         cmocka_unit_test(test_breaks_are_drawn),
+        cmocka_unit_test(test_uses_are_drawn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

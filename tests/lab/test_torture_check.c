@@ -128,6 +128,28 @@ static void test_reentry(void **state) {
                              "14 0.1.0 drop 0\n15 0.1.0 gone 0 0\n" END);
 }
 
+#define IS_HELD TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 900" NS "\n"
+#define NEXT_AT(ms) "480 1.1.0 want 0 x 1 -1\n" ms " 1.1.0 got 0 6 900" NS "\n700 1.1.0 drop 0\n701 1.1.0 gone 0 0\n"
+#define IS_LATE "5000 0.1.0 drop 0\n5001 0.1.0 gone 0 -19\n" END
+
+/* Who has asked for a hold that lasts shorter believes it for no longer than that, answered or not; what was asked for is not passed, and
+ * a hold that was confirmed is assured anew. */
+static void test_extended(void **state) {
+    (void)state;
+    holds(IS_HELD "100 0.1.0 extend 0 500" NS "\n101 0.1.0 extended 0 0 499" NS " 0\n" NEXT_AT("600") IS_LATE);
+    breaks(RULE_EXCLUSION, IS_HELD "100 0.1.0 extend 0 500" NS "\n101 0.1.0 extended 0 0 499" NS " 0\n" NEXT_AT("599") IS_LATE);
+    holds(IS_HELD "100 0.1.0 extend 0 400" NS "\n" NEXT_AT("500") "4000 0.1.0 extended 0 -19 0 0\n" IS_LATE);
+    breaks(RULE_EXCLUSION, IS_HELD "100 0.1.0 extend 0 -1\n" NEXT_AT("500") "4000 0.1.0 extended 0 -19 0 0\n" IS_LATE);
+    breaks(RULE_TOLD, IS_HELD "100 0.1.0 extend 0 500" NS "\n101 0.1.0 extended 0 0 501" NS " 0\n" IS_LATE);
+    holds(IS_HELD "100 0.1.0 extend 0 -1\n101 0.1.0 extended 0 0 990" NS " 0\n" IS_LATE);
+    breaks(RULE_TOLD, IS_HELD "100 0.1.0 extend 0 -1\n101 0.1.0 extended 0 0 810" NS " 0\n" IS_LATE);
+    /* It was asked late, or something was broken meanwhile. */
+    holds(IS_HELD "100 0.1.0 extend 0 3000" NS "\n101 0.1.0 extended 0 0 810" NS " 100" NS "\n" IS_LATE);
+    holds(IS_HELD "99 rig fault 0 flushall 7\n100 0.1.0 extend 0 3000" NS "\n101 0.1.0 extended 0 0 810" NS
+                  " 0\n110 rig healed 0 1\n" IS_LATE);
+    breaks(RULE_ERROR, IS_HELD "100 0.1.0 extend 0 -1\n101 0.1.0 extended 0 -9 890" NS " 0\n" IS_LATE);
+}
+
 #define THREE TWO "0 2.1.0 start 102\n"
 
 #define OVERLAP(end)                                                                                                               \
@@ -258,6 +280,10 @@ static void test_loss_without_a_reason(void **state) {
           TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 -1\n20 0.1.0 lost 0 5\n30 0.1.0 drop 0\n31 0.1.0 gone 0 -19\n" END);
     assert_int_equal(verdict.violations[RULE_TOLD], 1);
     assert_int_equal(verdict.total, 1);
+    /* It had a limit. */
+    judge("local", "0",
+          TWO "10 0.1.0 want 0 x 1 -1\n11 0.1.0 got 0 5 9" NS "\n20 0.1.0 lost 0 5\n30 0.1.0 drop 0\n31 0.1.0 gone 0 -19\n" END);
+    assert_int_equal(verdict.total, 0);
 }
 
 /* 0 holds, 1 waits and is seen; then 2 asks, and gets it first, so many times. */
@@ -611,6 +637,7 @@ int main(void) {
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_store),
         cmocka_unit_test(test_reentry),
+        cmocka_unit_test(test_extended),
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_tokens_of_voters),
         cmocka_unit_test(test_told_without_a_lease),
