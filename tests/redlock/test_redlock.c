@@ -76,6 +76,45 @@ static void test_extended_while_a_vote_is_on_its_way(void **state) {
     pawl_close(client);
 }
 
+/* So long its vote counts yet. */
+static int64_t vote_left_ms(struct pawl *client, struct pawl_lock *lock, int node) {
+    struct redlock *redlock = redlock_of(client->engine);
+    const struct vote *vote;
+    int64_t until;
+
+    pawl__kit_lock(&redlock->wire.kit);
+    vote = bid_of(&TAILQ_FIRST(&lock->cohort->claims)->seam)->votes[node];
+    until = vote->grant.sent_at + vote->grant.lease_ns;
+    pawl__kit_unlock(&redlock->wire.kit);
+    return (until - pawl__boottime()) / REDLOCK_MS;
+}
+
+/* Servers that were asked for less may have done so, though they have not answered: their votes count for no longer, and a hold that is
+ * extended again meanwhile is not assured by them. */
+static void test_extended_to_less_and_not_answered(void **state) {
+    struct pawl_lock *lock;
+    struct pawl *client;
+
+    (void)state;
+    use_proxies();
+    client = open_all("?retry=10,50", 60000, NULL);
+    lock = mutex_of(client, "lock");
+    assert_works(pawl_set_max_hold(lock, 50000, &error), &error);
+    assert_works(pawl_acquire(lock, PATIENCE_MS, &error), &error);
+    for (int i = 0; i < NODES; i++)
+        await_integer(&servers[i], "EXISTS lock", 1);
+    for (int i = 0; i < NODES; i++)
+        proxy_delay(proxies[i], 400);
+    assert_fails(PAWL_ETIMEOUT, pawl_extend(lock, 20000, 1, &error), &error);
+    for (int i = 0; i < NODES; i++)
+        await(redis_server_integer(&servers[i], "PTTL lock") <= 20000, "server %d has the old limit", i);
+    for (int i = 0; i < NODES; i++)
+        assert_in_range(vote_left_ms(client, lock, i), 1, 20000);
+    assert_works(pawl_release(lock, &error), &error);
+    pawl_lock_free(lock);
+    pawl_close(client);
+}
+
 /* ---- Servers that don't answer -------------------------------------------------------------------------------------------- */
 
 /* A stopped server still accepts connections and requests. Nobody waits for it; it is left out; and it gets its vote once it goes on. */
@@ -602,6 +641,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(test_extended_at_the_servers),
         TEST(test_extended_while_a_vote_is_on_its_way),
+        TEST(test_extended_to_less_and_not_answered),
         TEST(test_one_node_stopped),
         TEST(test_two_nodes_stopped),
         TEST(test_three_nodes_stopped),

@@ -123,7 +123,8 @@ void pawl__bid_recount(struct redlock *redlock, struct bid *bid) {
         return;
     bid->kit.grant.sent_at = vote->grant.sent_at;
     bid->kit.grant.lease_ns = vote->grant.lease_ns;
-    bid->renewing_since = 0;
+    if (vote->grant.sent_at >= bid->renewing_since)
+        bid->renewing_since = 0;
     if (!(bid->kit.news & KIT_GRANTED))
         pawl__kit_tell(&redlock->wire.kit, &bid->kit, KIT_RENEWED);
 }

@@ -179,6 +179,15 @@ static struct renewal *collect(struct redlock *redlock, struct voter *voter) {
     return renewal;
 }
 
+/* It was asked to last that long from now on, which may be less than what it was granted for. It may be so for the voter before that is
+ * answered, or if it never is: it counts for no longer, and for less than those that have answered, which are rounded up. */
+static void count_for(struct vote *vote, int64_t lease_ns) {
+    int64_t until = pawl__boottime() + lease_ns - 2 * REDLOCK_MS;
+
+    if (until < vote->grant.sent_at + vote->grant.lease_ns)
+        vote->grant.lease_ns = until - vote->grant.sent_at;
+}
+
 /* KEYS: of each the lock and the ballot; ARGV: its owner, its lease, nothing beside, one permit. See renew.lua. */
 static bool send_renewal(struct redlock *redlock, struct voter *voter, struct renewal *renewal) {
     struct voter_keys *all = calloc(renewal->count, sizeof *all);
@@ -190,9 +199,10 @@ static bool send_renewal(struct redlock *redlock, struct voter *voter, struct re
     if (!all)
         return false;
     for (int i = 0; i < count; i++) {
-        const struct vote *vote = renewal->votes[i];
+        struct vote *vote = renewal->votes[i];
 
         renewal->lease_ns[i] = pawl__vote_lease_ns(redlock, vote);
+        count_for(vote, renewal->lease_ns[i]);
         pawl__voter_keys(redlock, vote->name, &all[i]);
         pawl__put_number(leases[i], (uint64_t)(renewal->lease_ns[i] / REDLOCK_MS));
         argv[2 * i] = all[i].lock;
@@ -247,6 +257,7 @@ void pawl__vote_raise(struct redlock *redlock, struct vote *vote, uint64_t token
 
     if (vote->state != VOTE_GRANTED || vote->renew_sent || server->commands.state != LINK_UP)
         return;
+    count_for(vote, lease_ns);
     pawl__put_number(lease, (uint64_t)request.step);
     pawl__put_number(first, token);
     pawl__put_number(many, count);
