@@ -586,9 +586,10 @@ static void change_limit(struct claim *claim, int64_t until) {
     }
 }
 
-bool pawl__claim_extend(struct claim *claim, int64_t until) {
+bool pawl__claim_extend(struct claim *claim, int64_t until, int64_t *retasked_at) {
     if (claim->seam.max_hold_ns)
         change_limit(claim, until);
+    *retasked_at = pawl__boottime(); /* what left before may have been for the old limit */
     if (claim->lease.ns == PAWL__NEVER)
         return true;
     renew(claim);

@@ -233,8 +233,9 @@ void pawl__claim_restock(struct claim *claim);
 void pawl__claim_forget_value(struct claim *claim);
 /* The server says that it is not held: have the engine ask, and tell. */
 void pawl__claim_ask(struct claim *claim);
-/* Give a held claim that has a limit another; and in any case ask the engine to renew it. True: there is nothing to ask. */
-bool pawl__claim_extend(struct claim *claim, int64_t until);
+/* Give a held claim that has a limit another; and in any case ask the engine to renew it: what is sent from `retasked_at` on knows the new
+ * limit. True: there is nothing to ask. */
+bool pawl__claim_extend(struct claim *claim, int64_t until, int64_t *retasked_at);
 /* Is its time over, or was it taken away, and nobody has noticed yet: since the process was stopped, the service thread is late, or nobody
  * looked? */
 bool pawl__claim_is_over(const struct claim *claim);

@@ -137,7 +137,7 @@ static int extend(struct extension *extension, int64_t max_hold_ms, struct pawl_
                         lock->cohort->name);
     else
         extension->token = pawl__hold_token(hold);
-    if (rc == 0 && !pawl__claim_extend(hold->claim, pawl__deadline(extension->asked_at, max_hold_ms)))
+    if (rc == 0 && !pawl__claim_extend(hold->claim, pawl__deadline(extension->asked_at, max_hold_ms), &extension->asked_at))
         return confirm(extension, reterr);
     pawl__cohort_unlock(lock->cohort);
     return rc;

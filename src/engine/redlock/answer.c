@@ -225,7 +225,7 @@ static void renewal_answered(struct redlock *redlock, const struct request *requ
         for (size_t i = 0; i < renewal->count; i++) {
             struct kit_grant grant = renewal->votes[i]->grant;
 
-            grant.sent_at = request->sent_at;
+            grant.sent_at = renewal->sent_at;
             grant.lease_ns = renewal->lease_ns[i];
             renewed(redlock, renewal->votes[i], &grant, pawl__reply_number(reply, i, 0));
         }

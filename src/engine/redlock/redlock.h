@@ -266,6 +266,7 @@ enum { REDLOCK_TRACKING = 1 }; /* `step` of that request */
 enum { RENEW_BATCH = 100 };
 struct renewal {
     size_t count;
+    int64_t sent_at; /* or a little before; a limit that was changed since then was not asked for */
     struct vote *votes[RENEW_BATCH];
     int64_t lease_ns[RENEW_BATCH]; /* what was asked for each */
 };

@@ -198,6 +198,7 @@ static bool send_renewal(struct redlock *redlock, struct voter *voter, struct re
 
     if (!all)
         return false;
+    renewal->sent_at = pawl__boottime();
     for (int i = 0; i < count; i++) {
         struct vote *vote = renewal->votes[i];
 

@@ -231,6 +231,7 @@ enum asked {
 /* Claims that one request is about: they are its answer's, in their order. One that has ended or moved meanwhile is NULL. */
 struct group {
     size_t count;
+    int64_t sent_at; /* renew.c: or a little before; a limit that was changed since then was not asked for */
     struct group_member {
         struct rclaim *claim;
         int ask_number;   /* set.c: of the claim when it was asked for */

@@ -79,7 +79,7 @@ void pawl__renew_answer(struct redis *redis, const struct request *request, cons
     if (class == REPLY_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == batch->count) {
         for (size_t i = 0; i < batch->count; i++)
             if (batch->members[i].claim)
-                pawl__renew_answered(redis, batch->members[i].claim, request->sent_at, batch->members[i].lease_ns,
+                pawl__renew_answered(redis, batch->members[i].claim, batch->sent_at, batch->members[i].lease_ns,
                                      pawl__reply_number(reply, i, 0));
     } else {
         if (reply)
@@ -156,6 +156,7 @@ static bool send_batch(struct home *home, enum pawl_kind kind, struct group *bat
 
     if (!texts)
         return false;
+    batch->sent_at = pawl__boottime();
     for (size_t i = 0; i < batch->count; i++) {
         const struct rclaim *claim = batch->members[i].claim ? batch->members[i].claim : any_of(batch);
 
