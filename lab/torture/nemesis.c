@@ -32,7 +32,17 @@
 #include "progress.h"
 
 /* A fault that has not taken effect as often as was asked gets more time, up to so many times what was given. */
-enum { FINISH_MS = 5000, KILLS_AT_ONCE = 8, OVERTIME = 3, SETS = 5, VALUES = 20, NOTES = 25, BY_TOKEN = 15 };
+enum {
+    FINISH_MS = 5000,
+    KILLS_AT_ONCE = 8,
+    OVERTIME = 3,
+    SETS = 5,
+    VALUES = 20,
+    NOTES = 25,
+    BY_TOKEN = 15,
+    EXTEND = 10,
+    LIMIT_MS = 50
+};
 
 struct active {
     bool used;
@@ -223,6 +233,8 @@ static bool set_up_page(struct rig *rig) {
     rig->page->values = VALUES;
     rig->page->notes = NOTES;
     rig->page->by_token = BY_TOKEN;
+    rig->page->uses.extend = EXTEND;
+    rig->page->uses.limit_ms = LIMIT_MS;
     for (int i = 0, kind = 0; i < options->locks; i++, kind++) {
         while (!options->kinds[kind % 3])
             kind++;
