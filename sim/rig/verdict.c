@@ -191,7 +191,8 @@ static bool spares_holders(const struct plan *plan) {
             (stroke->fault != FAULT_SLOT_MIGRATION || stroke->span_ms > plan->lease / 3 || strstr(plan->url, "claim=") != NULL))
             return false;
     }
-    return counts(plan, "calm") && !plan_has_foreigners(plan) && !plan_breaks(plan) && !plan_refuses_often(plan) && plan->extend == 0;
+    return counts(plan, "calm") && !plan_has_foreigners(plan) && !plan_breaks(plan) && !plan_refuses_often(plan) &&
+           plan->extend == 0;
 }
 
 /* Those who are handed the lock by each other leave a turn to foreigners that listen: after one release in 16, drawn by lot. That none came
